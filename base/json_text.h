@@ -16,4 +16,12 @@ json_text (const char *text)
     return string;
 }
 
+//  A path as status shows it.  The caller's; NULL: no memory.
+static inline json_t *
+json_text_of_path (const char *path)
+{
+    json_t *string = json_string (path);
+    return string? string: json_string ("(not UTF-8)");
+}
+
 #endif

@@ -1,8 +1,7 @@
 /*  log -- lines for the operator that never delay the server, and that clients cannot forge.
  *
- *      2026-11-22T14:00:00.123Z info joined tenant=vision job=5 user=1000: job 5 joined: train, batches of
- *      64, ring time (UTC)               level event key=value ..                 : text for people, to the
- *      line's end
+ *      2026-11-22T14:00:00.123Z info joined tenant=vision job=5 user=1000: job 5 joined: train, ring
+ *      time (UTC)               level event key=value ..                 : text for people, to the line's end
  *
  *  Events and keys are words of ours.  A value that is more than letters, digits and _ . / @ + - stands in
  *  double quotes, with \" \\ and \xHH in it, so that the first ": " outside of quotes is where the text

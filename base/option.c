@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "nearest.h"
 #include "needed.h"
+#include "suggest.h"
 #include "utf8.h"
 
 enum { HELP_COLUMN = 23, HEAD_BYTES = 256, LIST_BYTES = 256, SHOWN_BYTES = 400,
@@ -170,7 +170,7 @@ s_nearest (const option_table_t *table, const char *name)
     const char *names [OPTION_ROWS_MAX + 1] = { s_help_row.name };
     for (size_t index = 0; index < table->count; index++)
         names [index + 1] = table->rows [index].name;
-    return *name? nearest_name (name, names, table->count + 1): NULL;
+    return *name? suggest_name (name, names, table->count + 1): NULL;
 }
 
 size_t
@@ -251,10 +251,10 @@ static option_status_t
 s_take_option (const option_table_t *table, void *target, char **argv, int *index_p, option_result_t *result,
     char error [OPTION_ERROR_BYTES])
 {
-    char *given = argv [*index_p - 1], name [NEAREST_BYTES_MAX + 1] = "", why [OPTION_ERROR_BYTES];
+    char *given = argv [*index_p - 1], name [SUGGEST_BYTES_MAX + 1] = "", why [OPTION_ERROR_BYTES];
     bool is_long = strncmp (given, "--", 2) == 0;
     size_t size = is_long? strcspn (given + 2, "="): 0;
-    if (size <= NEAREST_BYTES_MAX)
+    if (size <= SUGGEST_BYTES_MAX)
         snprintf (name, sizeof name, "%.*s", (int) size, given + 2 * is_long);
     const option_row_t *row = strcmp (given, "-h")? s_find (table, given, name, error): &s_help_row;
     bool has_value = row && is_long && given [2 + size];

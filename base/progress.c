@@ -114,6 +114,10 @@ s_line (const progress_t *self, double now, char line [PROGRESS_LINE_BYTES])
     double fraction = s_fraction (self), rate = s_rate (self, now), left = s_left (self, rate);
     char bar [BAR_COLUMNS + 1], amount [AMOUNT_BYTES];
     *line = 0;
+    if (self->line) {
+        s_add (line, "%s", self->line);
+        return line;
+    }
     if (self->subject)
         s_add (line, "data set '%s': ", self->subject);
     s_add (line, "%s", step->what? step->what: "");
@@ -234,8 +238,24 @@ progress_tell (progress_t *self, uint64_t done, uint64_t beside)
         self->mark = self->next_mark;
         self->next_mark = (progress_mark_t) { now, done };
     }
+    if (self->show) {
+        char line [PROGRESS_LINE_BYTES];
+        if (now - self->drawn >= s_draw_pause) {
+            self->show (self->context, s_line (self, now, line));
+            self->drawn = now;
+        }
+        return;
+    }
     if (self->is_terminal && now - self->began >= s_first_draw && now - self->drawn >= s_draw_pause)
         s_draw (self, now);
     if ((self->log || !self->is_terminal) && now - self->told >= self->pause)
         s_tell (self, now);
+}
+
+void
+progress_say (progress_t *self, const char *line)
+{
+    self->line = line;
+    progress_tell (self, 0, 0);
+    self->line = NULL;
 }

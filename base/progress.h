@@ -39,6 +39,9 @@ typedef struct {
     FILE *stream;                       //  standard error; another one in tests
     bool is_terminal;                   //  the stream is one that a line can be drawn anew on
     log_t *log;                         //  lent; NULL: lines go to the stream if it is no terminal
+    //  Gets the line, as often as a terminal, and nothing is written then; NULL: lines are written.
+    void (*show) (void *context, const char *line);
+    void *context;                      //  show's
     const char *subject;                //  of events: the data set; lent; NULL: none
     double (*clock) (void);             //  seconds
     double began, drawn, told;          //  the whole; the last line on the terminal; the last one elsewhere
@@ -47,6 +50,7 @@ typedef struct {
     progress_step_t step;
     progress_mark_t mark, next_mark;    //  the rate counts from the first one
     uint64_t done, beside;
+    const char *line;                   //  progress_say's, while it runs; NULL
 } progress_t;
 
 //  is_quiet: nothing is shown.  Looks at standard error.
@@ -57,6 +61,8 @@ void progress_use_log (progress_t *self, log_t *log);
 void progress_step (progress_t *self, const progress_step_t *step, uint64_t done);
 //  So much of the step is done, and so much beside it.  Cheap: it reads the clock.
 void progress_tell (progress_t *self, uint64_t done, uint64_t beside);
+//  As progress_tell, with the progress_line of another process in place of its own figures.
+void progress_say (progress_t *self, const char *line);
 //  Takes the line away, so that another one can be written; the work goes on.
 void progress_clear (progress_t *self);
 //  Since progress_begin.

@@ -58,6 +58,9 @@ typedef enum {
     WIRE_WORK_RESULT = 12,
     WIRE_WORK_HEARTBEAT = 13,       //  and back
     WIRE_WORK_GOODBYE = 14,         //  and back
+    //  client to server again: an operator's
+    WIRE_ADD = 15,
+    WIRE_REMOVE = 16,
     //  server to client
     WIRE_JOINED = 129,
     WIRE_BATCH = 130,
@@ -74,7 +77,10 @@ typedef enum {
     WIRE_WORK_WELCOME = 140,
     WIRE_WORK_REFUSED = 141,
     WIRE_WORK_PIPELINE = 142,
-    WIRE_WORK_TASK = 143
+    WIRE_WORK_TASK = 143,
+    //  server to client again
+    WIRE_ADDING = 144,
+    WIRE_REMOVED = 145
 } wire_kind_t;
 
 //  Frame 0 of every message, both ways.

@@ -14,7 +14,7 @@ import re
 import sys
 
 #  Folders that the product is made of; tests, benches and libraries from elsewhere are left out.
-OTHER = re.compile(r"sim|bench|example|client|syscalls|interpose|cache$")
+OTHER = re.compile(r"sim|bench|example|client|syscalls|interpose|cache$|^command$")
 names, arrows = {}, set()
 for line in open(sys.argv[1], encoding="utf-8"):
     node = re.match(r'\s*"(node\d+)" \[ label = "(?:tureen_)?(\w+)', line)

@@ -15,10 +15,28 @@
 #include <roaring/roaring.h>
 
 #include "jobset.h"
-#include "need_table.h"
 #include "random.h"
 
 enum { CHOICE_NO_ID = 0xffffffff };     //  never a sample: ids are below a 32-bit count
+
+//  For each sample, which jobs need it: a bit for each job.  The remaining sets hold the same bits job by
+//  job.  Here they lie sample by sample, so that "do all of these jobs need it?" is one look at memory for
+//  each 64 job numbers, however many jobs are asked about.  Eight bytes a sample for each 64 job numbers of
+//  which one is there.  dsa.c fills it.
+typedef struct {
+    jobset_t members;
+    uint64_t *planes [JOBSET_WORDS];    //  by id: the bits of 64 job numbers; NULL: none of them is a member
+} need_table_t;
+
+//  Whether all the jobs, which are members, need id.
+static inline bool
+need_table_all (const need_table_t *self, uint32_t id, const jobset_t *jobs)
+{
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        if (jobs->words [word] && jobs->words [word] & ~self->planes [word] [id])
+            return false;
+    return true;
+}
 
 typedef struct {
     const roaring_bitmap_t *set;        //  what remains to the job; not run-compressed

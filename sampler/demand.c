@@ -484,33 +484,23 @@ demand_next (const demand_t *self)
     return self->list_count > 0? self->next: roaring_bitmap_minimum (self->remaining);
 }
 
-static void
-s_draw_listed (demand_t *self, uint32_t id)
-{
-    const uint32_t *occurrences = sampler_list_occurrences (self->list);
-    self->occurrence = occurrences? occurrences [self->cursor]
-        : sampler_list_times (self->list) [id] - self->left [id];
-    self->left [id]--;
-}
-
 uint32_t
 demand_occurrence (const demand_t *self)
 {
     return self->occurrence;
 }
 
-void
-demand_draw (demand_t *self, uint32_t id)
+static void
+s_draw_of_set (demand_t *self, uint32_t id)
 {
-    assert (self->magic == DEMAND_MAGIC);
-    if (self->history) {
-        history_draw (self->history, id);
-        return;
-    }
     assert (self->remaining_count > 0);
     assert (!demand_is_given (self) || id == demand_next (self));
-    if (self->list)
-        s_draw_listed (self, id);
+    if (self->list) {
+        const uint32_t *occurrences = sampler_list_occurrences (self->list);
+        self->occurrence = occurrences? occurrences [self->cursor]
+            : sampler_list_times (self->list) [id] - self->left [id];
+        self->left [id]--;
+    }
     if (!self->list || self->left [id] == 0) {
         bool removed = roaring_bitmap_remove_checked (self->remaining, id);
         assert (removed);
@@ -522,6 +512,16 @@ demand_draw (demand_t *self, uint32_t id)
         s_look_next (self);
         s_skip_gone (self);
     }
+}
+
+void
+demand_draw (demand_t *self, uint32_t id)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    if (!self->history)
+        s_draw_of_set (self, id);
+    else
+        history_draw (self->history, id);
 }
 
 static bool

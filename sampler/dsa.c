@@ -1,11 +1,10 @@
 #include "dsa.h"
 #include "need.h"
-#include "need_table.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { DSA_MAGIC = 0x5d5a11e3 };
+enum { DSA_MAGIC = 0x5d5a11e3, BLOCK = 512 };
 
 //  What is gathered at most: a part of the samples, and some more.  Where more is outside E, a try there
 //  mostly succeeds.
@@ -24,7 +23,7 @@ struct dsa {
     demand_t **demands;
     uint64_t key;
     //  Of the SHARED jobs, by number.
-    need_table_t *needs;
+    need_table_t needs;
     uint64_t data_hashes [SAMPLER_JOBS_MAX], hashes [SAMPLER_JOBS_MAX];     //  of data, and of what remains
     //  Of the round.
     uint32_t jobs [SAMPLER_JOBS_MAX];       //  by what remains to them; those of a player side by side
@@ -54,7 +53,6 @@ dsa_new (uint32_t sample_count, demand_t **demands, uint64_t key)
     self->sample_count = sample_count;
     self->demands = demands;
     self->key = key;
-    self->needs = need_table_new (sample_count);
     self->outside_max = OUTSIDE_MIN + sample_count / OUTSIDE;
     self->outside = sampler_need (malloc (self->outside_max * sizeof *self->outside));
     return self;
@@ -68,11 +66,97 @@ dsa_destroy (dsa_t **self_p)
     if (!self)
         return;
     assert (self->magic == DSA_MAGIC);
-    need_table_destroy (&self->needs);
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        free (self->needs.planes [word]);
     free (self->outside);
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  The table of needs
+
+//  The job, which may be new there, needs these ids, too.
+static void
+s_needs_add (dsa_t *self, uint32_t job, const roaring_bitmap_t *ids)
+{
+    uint64_t **plane_p = &self->needs.planes [job / 64];
+    if (!*plane_p)
+        *plane_p = sampler_need (calloc (self->sample_count, sizeof **plane_p));
+    jobset_add (&self->needs.members, job);
+    roaring_uint32_iterator_t cursor;
+    roaring_init_iterator (ids, &cursor);
+    uint32_t block [BLOCK], count;
+    while ((count = roaring_read_uint32_iterator (&cursor, block, BLOCK)) > 0)
+        for (uint32_t index = 0; index < count; index++)
+            (*plane_p) [block [index]] |= UINT64_C (1) << job % 64;
+}
+
+//  The job, which needs these ids and no others, leaves.
+static void
+s_needs_leave (dsa_t *self, uint32_t job, const roaring_bitmap_t *ids)
+{
+    assert (jobset_has (&self->needs.members, job));
+    jobset_remove (&self->needs.members, job);
+    uint64_t **plane_p = &self->needs.planes [job / 64];
+    if (!self->needs.members.words [job / 64]) {
+        free (*plane_p);
+        *plane_p = NULL;
+        return;
+    }
+    roaring_uint32_iterator_t cursor;
+    roaring_init_iterator (ids, &cursor);
+    uint32_t block [BLOCK], count;
+    while ((count = roaring_read_uint32_iterator (&cursor, block, BLOCK)) > 0)
+        for (uint32_t index = 0; index < count; index++)
+            (*plane_p) [block [index]] &= ~(UINT64_C (1) << job % 64);
+}
+
+//  The jobs, which are members, need id no more.
+static void
+s_needs_remove (dsa_t *self, uint32_t id, const jobset_t *jobs)
+{
+    assert (id < self->sample_count);
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        if (jobs->words [word])
+            self->needs.planes [word] [id] &= ~jobs->words [word];
+}
+
+static bool
+s_any (const dsa_t *self, uint32_t id, const jobset_t *jobs)
+{
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        if (jobs->words [word] && jobs->words [word] & self->needs.planes [word] [id])
+            return true;
+    return false;
+}
+
+//  Fills ids with those that some of `any` need and not all of `all`, ascending: how many there are, or 0 if
+//  they are more than max.
+static size_t
+s_needs_between (const dsa_t *self, const jobset_t *any, const jobset_t *all, uint32_t *ids, size_t max)
+{
+    size_t count = 0;
+    for (uint32_t id = 0; id < self->sample_count; id++)
+        if (!need_table_all (&self->needs, id, all) && s_any (self, id, any)) {
+            if (count == max)
+                return 0;
+            ids [count++] = id;
+        }
+    return count;
+}
+
+//  The members that need id.
+static jobset_t
+s_needs_of (const dsa_t *self, uint32_t id)
+{
+    assert (id < self->sample_count);
+    jobset_t jobs = { { 0 } };
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        if (self->needs.planes [word])
+            jobs.words [word] = self->needs.planes [word] [id];
+    return jobs;
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -95,7 +179,6 @@ s_hash_of (const dsa_t *self, uint32_t id)
 static uint64_t
 s_hash (const dsa_t *self, const roaring_bitmap_t *set)
 {
-    enum { BLOCK = 512 };
     uint64_t hash = 0;
     roaring_uint32_iterator_t cursor;
     roaring_init_iterator (set, &cursor);
@@ -113,7 +196,7 @@ dsa_join (dsa_t *self, uint32_t job)
     if (!s_is_shared (self, job))
         return;
     const demand_t *demand = self->demands [job];
-    need_table_add (self->needs, job, demand_remaining (demand));
+    s_needs_add (self, job, demand_remaining (demand));
     self->data_hashes [job] = self->hashes [job] = s_hash (self, demand_data (demand));
     if (demand_remaining_count (demand) < demand_epoch_count (demand))
         self->hashes [job] = s_hash (self, demand_remaining (demand));
@@ -127,8 +210,8 @@ dsa_epoch_begin (dsa_t *self, uint32_t job)
         return;
     const demand_t *demand = self->demands [job];
     if (demand_has_parts (demand))      //  what was left out of the last epoch need not be of this one's part
-        need_table_leave (self->needs, job, demand_data (demand));
-    need_table_add (self->needs, job, demand_remaining (demand));
+        s_needs_leave (self, job, demand_data (demand));
+    s_needs_add (self, job, demand_remaining (demand));
     self->hashes [job] = demand_has_parts (demand)? s_hash (self, demand_remaining (demand)):
         self->data_hashes [job];
 }
@@ -138,15 +221,15 @@ dsa_leave (dsa_t *self, uint32_t job)
 {
     assert (self->magic == DSA_MAGIC);
     if (s_is_shared (self, job))
-        need_table_leave (self->needs, job, demand_remaining (self->demands [job]));
+        s_needs_leave (self, job, demand_remaining (self->demands [job]));
 }
 
 void
 dsa_drop (dsa_t *self, uint32_t id)
 {
     assert (self->magic == DSA_MAGIC);
-    jobset_t needing = need_table_of (self->needs, id);
-    need_table_remove (self->needs, id, &needing);
+    jobset_t needing = s_needs_of (self, id);
+    s_needs_remove (self, id, &needing);
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         if (s_is_shared (self, job)) {
             self->data_hashes [job] ^= demand_has (self->demands [job], id)? s_hash_of (self, id): 0;
@@ -221,7 +304,7 @@ s_rest (const dsa_t *self, size_t player, jobset_t *alone)
         .set = demand_remaining (self->demands [job]), .bound = self->left [player],
         .universe = self->sample_count,
         .among = self->outside_count? self->outside: NULL, .among_count = self->outside_count,
-        .needs = self->needs, .in = alone, .out = self->out, .barred = self->barred,
+        .needs = &self->needs, .in = alone, .out = self->out, .barred = self->barred,
         .found = CHOICE_NO_ID,
     };
 }
@@ -235,7 +318,7 @@ s_gather (dsa_t *self, choice_t *rest)
     if (!self->out || self->gathered)
         return false;
     self->gathered = true;
-    self->outside_count = need_table_between (self->needs, &self->from [self->begin], self->out,
+    self->outside_count = s_needs_between (self, &self->from [self->begin], self->out,
         self->outside, self->outside_max);
     rest->among = self->outside_count? self->outside: NULL;
     rest->among_count = self->outside_count;
@@ -282,7 +365,7 @@ dsa_offer (dsa_t *self, random_t *random, choice_t *choice, const uint32_t **job
         choice->found = choice_pick (choice, random);
     }
     self->end = m + 1;
-    self->shares = need_table_all (self->needs, choice->found, &self->from [m]);
+    self->shares = need_table_all (&self->needs, choice->found, &self->from [m]);
     if (self->shares) {
         choice->in = &self->from [m];                       //  S_m - E
         while (self->end < self->count && s_follows (self, random, self->end))
@@ -303,13 +386,13 @@ dsa_commit (dsa_t *self, uint32_t id)
     assert (self->magic == DSA_MAGIC);
     assert (self->end > self->begin);
     jobset_t taken = { { 0 } };
+    for (size_t place = self->first [self->begin]; place < self->first [self->end]; place++)
+        jobset_add (&taken, self->jobs [place]);
+    s_needs_remove (self, id, &taken);
     for (size_t place = self->first [self->begin]; place < self->first [self->end]; place++) {
-        uint32_t job = self->jobs [place];
-        jobset_add (&taken, job);
-        demand_draw (self->demands [job], id);
-        self->hashes [job] ^= s_hash_of (self, id);
+        self->hashes [self->jobs [place]] ^= s_hash_of (self, id);
+        demand_draw (self->demands [self->jobs [place]], id);
     }
-    need_table_remove (self->needs, id, &taken);
     self->out = &self->from [self->begin];
     self->barred = self->shares? id: CHOICE_NO_ID;
     self->begin = self->end;
@@ -331,11 +414,11 @@ s_check_needs (const dsa_t *self, const roaring_bitmap_t *of_any)
         jobset_add (&one, job);
         roaring_init_iterator (demand_remaining (self->demands [job]), &cursor);
         for (; cursor.has_value; roaring_advance_uint32_iterator (&cursor))
-            assert (need_table_all (self->needs, cursor.current_value, &one));  //  A1
+            assert (need_table_all (&self->needs, cursor.current_value, &one));  //  A1
         needed += demand_remaining_count (self->demands [job]);
     }
     for (roaring_init_iterator (of_any, &cursor); cursor.has_value; roaring_advance_uint32_iterator (&cursor))
-        bits += jobset_count (need_table_of (self->needs, cursor.current_value));
+        bits += jobset_count (s_needs_of (self, cursor.current_value));
     assert (bits == needed);                                                    //  A1
 }
 

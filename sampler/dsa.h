@@ -27,7 +27,7 @@
  *    - where a stands for |R_(i-1)|, b for |R_i| and e for |E|: of b - a dummies and the a ids of R_(i-1)
  *      pick one, and again if it is in E.  It is no dummy with probability (a - e) / (b - e), that of
  *      following.
- *  Whether an id is in E or S_m is one look at which jobs need it (need_table.h).  A trial repeats what falls
+ *  Whether an id is in E or S_m is one look at which jobs need it (choice.h).  A trial repeats what falls
  *  into E, so it takes |R_i| / |R_i - E| picks on average.  But with such an E a round comes to it with at
  *  most about the inverse probability, since player i follows with at least |R_(i-1)| / |R_i|: on average a
  *  trial is a few picks.  Where it would be very many, what players have outside E is gathered, once in the

@@ -478,7 +478,6 @@ sampler_commit (sampler_t *self, uint32_t id)
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
-    assert (sampler_accepts (self, id));
     if (self->round.dependent)
         dsa_commit (self->dsa, id);
     else

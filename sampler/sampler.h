@@ -154,7 +154,7 @@ bool sampler_suits (const sampler_t *self, uint32_t id);
 //  what remains to its first job.
 uint32_t sampler_try (sampler_t *self);
 //  The offer's jobs draw id, which is in the class.  It need not come from sampler_pick; uniformity then is
-//  not the sampler's.
+//  not the sampler's.  The caller asserts that it is in the class (sampler_accepts).
 void sampler_commit (sampler_t *self, uint32_t id);
 
 //  How often the id that the job drew last came before, in this epoch of its list (over all nodes); without a

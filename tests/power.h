@@ -4,7 +4,8 @@
  *  What a disk keeps, as POSIX and the file systems of Linux promise it:
  *      a file      all that was written before its last fsync or fdatasync; of what came later any writes,
  *                  each of them whole, in any of its sectors, or as zeros
- *      a folder    all changes before its last fsync; of those that came later a first few, in their order
+ *      a folder    all changes of names before its last fsync; of those that came later all, none, a first
+ *                  few, or any, each by itself.  A rename is one change.
  *
  *  A test program wraps the calls at link time, and each wrapper tells of a call that has succeeded.  Folders
  *  and files are told apart by the system's inodes.  One recording at a time, of one thread.
@@ -26,8 +27,8 @@ typedef enum {
 typedef struct {
     power_kind_t kind;
     int node;                               //  the file's or folder's; of a name, the folder's that holds it
-    int other;                              //  POWER_NAME: what the name is of
-    char name [64], second [64];            //  second: POWER_RENAME's new one
+    int other;                              //  POWER_NAME, POWER_RENAME: what has the name now
+    char name [64], second [64];            //  second: POWER_RENAME's old one
     uint64_t offset, size;
     uint8_t *bytes;                         //  NULL: zeros
 } power_step_t;
@@ -165,14 +166,15 @@ power_folder_of (int folder_fd, const char *path, const char *name)
     return fstatat (folder_fd, *folder? folder: ".", &status, 0) == 0? power_node (&status): -1;
 }
 
-static inline void
-power_add_name (int folder, const char *path, int node)
+static inline power_step_t *
+power_add_name (power_kind_t kind, int folder, const char *path, int node)
 {
     if (node < 0)
         abort ();
-    power_step_t *step = power_add (POWER_NAME, folder);
+    power_step_t *step = power_add (kind, folder);
     step->other = node;
     snprintf (step->name, sizeof step->name, "%.63s", power_name (path));
+    return step;
 }
 
 //  A folder was made, or a file opened that may be new.  Whether it was there.
@@ -185,7 +187,7 @@ power_named (int folder_fd, const char *path)
         return false;
     if (power_node (&status) >= 0)
         return true;
-    power_add_name (folder, path, power_new_node (&status));
+    power_add_name (POWER_NAME, folder, path, power_new_node (&status));
     return false;
 }
 
@@ -196,7 +198,7 @@ power_linked (int folder_fd, const char *path)
     struct stat status;
     int folder = power_folder_of (folder_fd, path, power_name (path));
     if (folder >= 0 && fstatat (folder_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
-        power_add_name (folder, path, power_node (&status));
+        power_add_name (POWER_NAME, folder, path, power_node (&status));
 }
 
 //  What has no name any more when this one is removed or replaced, to be asked before: the inode's number may
@@ -214,11 +216,11 @@ static inline void
 power_renamed (int folder_fd, const char *from, const char *to, int going)
 {
     int folder = power_folder_of (folder_fd, to, power_name (to));
-    if (folder < 0)
+    struct stat status;
+    if (folder < 0 || fstatat (folder_fd, to, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return;
-    power_step_t *step = power_add (POWER_RENAME, folder);
-    snprintf (step->name, sizeof step->name, "%.63s", power_name (from));
-    snprintf (step->second, sizeof step->second, "%.63s", power_name (to));
+    power_step_t *step = power_add_name (POWER_RENAME, folder, to, power_node (&status));
+    snprintf (step->second, sizeof step->second, "%.63s", power_name (from));
     if (going >= 0)
         power.nodes [going].inode = 0;
 }
@@ -333,54 +335,47 @@ power_keeps (power_luck_t luck, uint64_t *random)
     return luck == POWER_NONE_LOST || (luck == POWER_SOME_LOST && test_below (random, 2));
 }
 
-static inline power_name_t *
-power_find (power_name_t *names, size_t count, int folder, const char *name)
+//  The folder's name is from now on that of this node; -1: of none.
+static inline size_t
+power_set_name (power_name_t *names, size_t count, int folder, const char *name, int node)
 {
     for (size_t index = 0; index < count; index++)
         if (names [index].folder == folder && strcmp (names [index].name, name) == 0)
-            return names + index;
-    return NULL;
+            names [index].folder = -1;
+    if (node < 0)
+        return count;
+    if (count == POWER_NODES)
+        abort ();
+    names [count] = (power_name_t) { .folder = folder, .node = node };
+    snprintf (names [count].name, sizeof names->name, "%.63s", name);
+    return count + 1;
 }
 
-//  Sets names to those that the disk has after the first so many steps: a folder keeps the changes that were
-//  synced, and the first few of its later ones.  Returns how many there are.
+//  Sets names to those that the disk has after the first so many steps.  Returns how many there are.
 static inline size_t
 power_names (size_t steps, power_luck_t luck, uint64_t *random, power_name_t *names)
 {
+    //  Of each folder: the changes that the disk has for sure, and whether of later ones it has any.
     static size_t until [POWER_NODES];
+    static bool keeps_any [POWER_NODES];
     size_t count = 0;
     for (size_t node = 0; node < power.node_count; node++) {
-        until [node] = power_last_sync (POWER_SYNC_FOLDER, (int) node, steps);
-        if (luck == POWER_NONE_LOST)
-            until [node] = steps;
-        if (luck == POWER_SOME_LOST && test_below (random, 2))
-            until [node] = steps;
-        else
-        if (luck == POWER_SOME_LOST)
+        uint64_t fate = luck == POWER_ALL_LOST? 0: luck == POWER_NONE_LOST? 1: test_below (random, 4);
+        until [node] = fate == 1? steps: power_last_sync (POWER_SYNC_FOLDER, (int) node, steps);
+        if (fate == 2)
             until [node] += test_below (random, steps - until [node] + 1);
+        keeps_any [node] = fate == 3;
     }
     for (size_t index = 0; index < steps; index++) {
         const power_step_t *step = power.steps + index;
         bool is_name = step->kind == POWER_NAME || step->kind == POWER_RENAME || step->kind == POWER_REMOVE;
-        if (!is_name || index >= until [step->node])
+        if (!is_name || (index >= until [step->node]
+                && !(keeps_any [step->node] && test_below (random, 2))))
             continue;
-        power_name_t *found = power_find (names, count, step->node, step->name);
-        if (step->kind == POWER_NAME) {
-            if (count == POWER_NODES)
-                abort ();
-            names [count] = (power_name_t) { .folder = step->node, .node = step->other };
-            snprintf (names [count++].name, sizeof names->name, "%.63s", step->name);
-        }
-        else
-        if (found && step->kind == POWER_RENAME) {
-            power_name_t *old = power_find (names, count, step->node, step->second);
-            if (old)
-                old->folder = -1;
-            snprintf (found->name, sizeof found->name, "%.63s", step->second);
-        }
-        else
-        if (found)
-            found->folder = -1;
+        if (step->kind == POWER_RENAME)
+            count = power_set_name (names, count, step->node, step->second, -1);
+        count = power_set_name (names, count, step->node, step->name,
+            step->kind == POWER_REMOVE? -1: step->other);
     }
     return count;
 }

@@ -1,6 +1,6 @@
 //  `tureen audit`: whether the ids that clients recorded are epochs as training assumes.
 
-#include "commands.h"
+#include "command.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 //  `tureen key`: makes keys, and lists the clients that a server admits (keys.h).
 
-#include "commands.h"
+#include "command.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,9 @@
 #include "disk_sync.h"
 #include "json_text.h"
 #include "keys.h"
-#include "keys_folder.h"
-#include "nearest.h"
 #include "option.h"
 #include "output.h"
+#include "suggest.h"
 #include "utf8.h"
 
 enum { STATUS_FAILED = 1, STATUS_UNUSABLE = 2, ERROR_BYTES = 1024, SHOWN_BYTES = 200, WORDS_MAX = 3 };
@@ -529,7 +528,7 @@ s_run (const arguments_t *arguments)
         if (strcmp (actions [index].name, name) == 0)
             return actions [index].run (arguments);
     }
-    const char *nearest = *name? nearest_name (name, names, ACTIONS): NULL;
+    const char *nearest = *name? suggest_name (name, names, ACTIONS): NULL;
     if (nearest)
         complain ("key", "'%s' is none of new, allow, list and revoke; did you mean '%s'?", name, nearest);
     else

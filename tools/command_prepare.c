@@ -1,6 +1,6 @@
 //  `tureen prepare`: runs a pipeline on files, by the server's own code, and writes or times the result.
 
-#include "commands.h"
+#include "command.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,6 @@
 #include <jansson.h>
 #include "catalogue.h"
 #include "clock.h"
-#include "command_pack.h"
 #include "complain.h"
 #include "decoder.h"
 #include "input.h"

@@ -3,7 +3,7 @@
 //  For trying a server out, for measuring, and for tests: --ids writes down which samples were delivered in
 //  which order.
 
-#include "commands.h"
+#include "command.h"
 #include <assert.h>
 #include <errno.h>
 #include <float.h>

@@ -1,6 +1,6 @@
 //  `tureen status`: the data sets and jobs of a running server, and how much it shared.
 
-#include "commands.h"
+#include "command.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,16 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "build_version.h"
-#include "command_pack.h"
+#include "command.h"
 #include "command_serve.h"
-#include "command_top.h"
-#include "command_unpack.h"
-#include "command_verify.h"
-#include "command_work.h"
-#include "commands.h"
 #include "custom_sandbox.h"
-#include "nearest.h"
 #include "rlimits.h"
+#include "suggest.h"
 
 static const struct {
     const char *name;
@@ -23,7 +18,10 @@ static const struct {
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
     { "top", command_top, "show a server's jobs in a terminal, live" },
+    { "add", command_add, "let a running server serve further data sets" },
+    { "remove", command_remove, "take a data set from a running server" },
     { "drain", command_drain, "let a server's jobs end their epochs, and then the server" },
+    { "stop", command_stop, "end a server now" },
     { "work", command_work, "lend this machine's processors to servers on others" },
     { "key", command_key, "make keys for clients on other hosts, and let them in" },
     { "pack", command_pack, "pack a data set, shuffled, for reading in large pieces" },
@@ -69,7 +67,7 @@ main (int argc, char **argv)
             "Python with loader.explain ()\n");
         return 2;
     }
-    const char *nearest = *name? nearest_name (name, names, COMMANDS): NULL;
+    const char *nearest = *name? suggest_name (name, names, COMMANDS): NULL;
     if (nearest) {
         fprintf (stderr, "tureen: there is no command '%s'; did you mean '%s'?\n", name, nearest);
         return 2;

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "published_random.h"
+#include "raw_redox.h"
 #include "simulated_memory.h"
 #include "tier_disk.h"
 
@@ -106,7 +107,7 @@ s_set_up (published_t *self, uint64_t seed)
     self->requests = simulated_alloc (plan->samples, sizeof *self->requests);
     self->order = simulated_alloc (plan->samples, sizeof *self->order);
     raw_pool_options_t options = {
-        .policy = plan->policy, .samples = plan->samples, .order = self->disk->order,
+        .ops = &raw_redox_ops, .samples = plan->samples, .order = self->disk->order,
         .positions = self->disk->positions, .breaks = self->disk->breaks,
         .break_count = self->disk->break_count,
         .sample_bytes = s_sample_bytes, .need = s_need, .context = self,

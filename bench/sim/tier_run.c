@@ -60,13 +60,13 @@ s_tier_new (simulation_t *self)
 {
     const tier_plan_t *plan = self->plan;
     raw_pool_options_t options = {
-        .policy = plan->policy, .samples = plan->samples, .order = self->disk->order,
+        .samples = plan->samples, .order = self->disk->order,
         .positions = self->disk->positions, .breaks = self->disk->breaks,
         .break_count = self->disk->break_count,
         .limit_bytes = self->limit_bytes, .piece = plan->piece, .chunk = plan->chunk,
         .virtual_chunks = plan->virtual_chunks
     };
-    return tier_new (self->version_index, self->sampler, &options, s_sample_bytes, self,
+    return tier_new (self->version_index, self->sampler, plan->policy, &options, s_sample_bytes, self,
         random_next (&self->random));
 }
 

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "raw_pool.h"
 #include "raw_store.h"
+#include "raw_stream.h"
 #include "reading.h"
 
 //  As the server has it: an eighth of the memory for ranges on their way; of the rest three quarters for what
@@ -343,7 +344,7 @@ static void
 s_open_pool (run_t *self, uint64_t limit_bytes, uint32_t piece)
 {
     raw_pool_options_t options = {
-        .policy = RAW_STREAM, .samples = self->samples, .order = pack_order (self->data->pack),
+        .ops = &raw_stream_ops, .samples = self->samples, .order = pack_order (self->data->pack),
         .breaks = self->breaks,
         .break_count = pack_volumes (self->data->pack), .sample_bytes = s_sample_bytes, .need = s_need,
         .context = self,

@@ -16,11 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "action.h"
+#include "budget.h"
 #include "catalogue.h"
 #include "clock.h"
+#include "job.h"
 #include "layout.h"
 #include "source.h"
 #include "tasks.h"
+#include "tenant.h"
 
 enum { TENANTS = 2, JOBS_MAX = 256, SLOTS = 6, WAITS_MAX = 1 << 20, ERROR_BYTES = 400, POLL_MS = 100 };
 
@@ -125,13 +129,13 @@ s_start (bench_t *self)
         .jobs_bytes_max = SIZE_MAX / 2,
         .seed = 1 };
     self->broker = broker_new (&broker);
-    self->dataset = broker_add_dataset (self->broker, "data", catalogue_samples (self->source.catalogue),
+    self->dataset = dataset_add (self->broker, "data", catalogue_samples (self->source.catalogue),
         BROKER_BAD_DROP, &self->source);
     for (size_t index = 0; index < TENANTS; index++) {
         broker_tenant_t tenant = { .name = names [index], .weight = (uint32_t) self->options.weights [index],
             .jobs_max = JOBS_MAX };
-        self->tenants [index] = broker_add_tenant (self->broker, &tenant);
-        broker_allow (self->broker, self->tenants [index], self->dataset);
+        self->tenants [index] = tenant_add (self->broker, &tenant);
+        tenant_allow (self->broker, self->tenants [index], self->dataset);
         self->waits [index].ms = calloc (WAITS_MAX, sizeof (double));
         assert (self->waits [index].ms);
     }
@@ -164,7 +168,7 @@ s_join (bench_t *self, size_t tenant)
         s_fail ("such batches are too large");
     client->ring = malloc (SLOTS * client->layout.slot_bytes);
     assert (client->ring);
-    broker_join_t join = { .tenant = self->tenants [tenant], .dataset = self->dataset, .pipeline = pipeline,
+    broker_terms_t join = { .tenant = self->tenants [tenant], .dataset = self->dataset, .pipeline = pipeline,
         .world_size = 1,
         .batch_size = batch, .slots = SLOTS, .order = SAMPLER_ORDER_SEEDED, .seed = self->runs,
         .slot_bytes = client->layout.slot_bytes, .fresh_run = run };
@@ -276,7 +280,7 @@ s_measure (bench_t *self, double seconds)
     measured_t measured;
     double start = clock_seconds (CLOCK_MONOTONIC);
     for (size_t index = 0; index < TENANTS; index++) {
-        measured.worker [index] = -(double) broker_worker_ns (self->broker, self->tenants [index]) / 1e9;
+        measured.worker [index] = -(double) tenant_worker_ns (self->broker, self->tenants [index]) / 1e9;
         measured.samples [index] = -(double) self->samples [index];
         self->waits [index].count = 0;
     }
@@ -284,7 +288,7 @@ s_measure (bench_t *self, double seconds)
         s_turn (self);
     measured.seconds = clock_seconds (CLOCK_MONOTONIC) - start;
     for (size_t index = 0; index < TENANTS; index++) {
-        measured.worker [index] += (double) broker_worker_ns (self->broker, self->tenants [index]) / 1e9;
+        measured.worker [index] += (double) tenant_worker_ns (self->broker, self->tenants [index]) / 1e9;
         measured.samples [index] += (double) self->samples [index];
     }
     measured.median_ms = s_quantile (&self->waits [0], 0.5);
@@ -299,7 +303,7 @@ s_report (const bench_t *self, const measured_t *alone, const measured_t *both)
     double worker = both->worker [0] + both->worker [1], samples = both->samples [0] + both->samples [1];
     double weights = (double) (options->weights [0] + options->weights [1]);
     printf ("workers %u, tasks in flight at most %zu; a alone: %.0f samples/s, workers busy %.2f of %u; from "
-        "batch to batch %.1f ms (median), %.1f ms (p99)\n", options->workers, broker_tasks_max (self->broker),
+        "batch to batch %.1f ms (median), %.1f ms (p99)\n", options->workers, budget_tasks_max (self->broker),
         alone->samples [0] / alone->seconds, alone->worker [0] / alone->seconds, options->workers,
         alone->median_ms, alone->p99_ms);
     printf ("b came: its slowest job's first batch after %.0f ms\n", self->first_ms [1]);

@@ -1,4 +1,5 @@
 #include "block_cache_state.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -7,9 +8,20 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "clock.h"
+
+enum {
+    LOOK_AGAIN_MS = 10000,              //  when nothing could be removed
+    MAP_BLOCKS = 2,                     //  of the maps of `data` and `sums` at first
+    MAP_STORES = 128                    //  what is written in so many steps takes at most a block more of the
+                                        //  map: ext4 has 170 pieces in a block that is half full
+};
+
+static const char *const s_files [] = { "data", "sums", "lock" };
 
 //  All of DIR/usage.
 typedef struct {
@@ -31,12 +43,13 @@ s_usage_sum (const usage_t *usage)
     return XXH3_64bits (usage, offsetof (usage_t, sum));
 }
 
-//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version.
+//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version.  flags: preadv2's.
 static int
-s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
+s_load_usage (const block_cache_t *self, int flags, uint64_t *bytes_p)
 {
     usage_t usage = { .bytes = 0 };
-    ssize_t bytes = pread (self->usage, &usage, sizeof usage, 0);
+    struct iovec part = { &usage, sizeof usage };
+    ssize_t bytes = preadv2 (self->usage, &part, 1, 0, flags);
     if (bytes < 0)
         return -errno;
     *bytes_p = usage.bytes;
@@ -49,7 +62,7 @@ s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
 static int
 s_read_usage (block_cache_t *self)
 {
-    int rc = s_load_usage (self, &self->bytes);
+    int rc = s_load_usage (self, 0, &self->bytes);
     if (rc == 0)
         atomic_store (&self->bytes_seen, self->bytes);
     if (rc != -EPROTO)
@@ -112,10 +125,10 @@ block_cache_set_bytes (block_cache_t *self, uint64_t bytes)
 }
 
 void
-block_cache_look (block_cache_t *self)
+block_cache_look (block_cache_t *self, bool from_memory)
 {
     uint64_t bytes;
-    int rc = s_load_usage (self, &bytes);
+    int rc = s_load_usage (self, from_memory? RWF_NOWAIT: 0, &bytes);
     if (rc == 0 || rc == -EPROTO)
         atomic_store (&self->bytes_seen, rc? 0: bytes);
 }
@@ -144,6 +157,213 @@ block_cache_found_damage (block_cache_t *self)
 }
 
 
+//  -- heads
+
+static uint64_t
+s_taken (const block_cache_t *self, const char *path)
+{
+    struct stat status;
+    return fstatat (self->descriptor, path, &status, AT_SYMLINK_NOFOLLOW) == 0?
+        (uint64_t) status.st_blocks * 512: 0;
+}
+
+static uint64_t
+s_head_sum (const block_head_t *head)
+{
+    return XXH3_64bits (head, offsetof (block_head_t, sum));
+}
+
+bool
+block_cache_head_read (const block_cache_t *self, const char *name, int sums, block_head_t *head)
+{
+    if (pread (sums, head, sizeof *head, 0) == sizeof *head
+    &&  memcmp (head->format, BLOCK_HEAD_FORMAT, sizeof head->format) == 0
+    &&  head->sum == s_head_sum (head))
+        return true;
+    //  Each store has written a block or more.
+    char path [BLOCK_CACHE_PATH_BYTES];
+    snprintf (path, sizeof path, "%.32s/data", name);
+    *head = (block_head_t) { .format = BLOCK_HEAD_FORMAT,
+        .stores = s_taken (self, path) / BLOCK_CACHE_BLOCK_BYTES };
+    return false;
+}
+
+int
+block_cache_head_write (int sums, const block_head_t *head)
+{
+    block_head_t whole = *head;
+    whole.sum = s_head_sum (&whole);
+    ssize_t written = pwrite (sums, &whole, sizeof whole, 0);
+    return written == sizeof whole? 0: written < 0? -errno: -EIO;
+}
+
+
+//  -- measuring
+
+//  What is in DIR, from the begin; NULL with errno.  The caller closes it.
+static DIR *
+s_list (const block_cache_t *self)
+{
+    int copy = openat (self->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy >= 0? fdopendir (copy): NULL;
+    if (!stream && copy >= 0)
+        close (copy);
+    return stream;
+}
+
+//  A folder of the cache is that of a data set.
+static bool
+s_is_dataset (const char *name)
+{
+    return strlen (name) == BLOCK_CACHE_NAME_BYTES - 1
+        && strspn (name, "0123456789abcdef") == BLOCK_CACHE_NAME_BYTES - 1;
+}
+
+uint64_t
+block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores)
+{
+    char path [BLOCK_CACHE_PATH_BYTES];
+    uint64_t bytes = s_taken (self, name);
+    for (size_t file = 0; file < sizeof s_files / sizeof *s_files; file++) {
+        snprintf (path, sizeof path, "%.32s/%s", name, s_files [file]);
+        bytes += s_taken (self, path);
+    }
+    //  A file system finds out what the map takes when it writes its pages to the disk, seconds later.
+    return bytes + (MAP_BLOCKS + stores / MAP_STORES) * BLOCK_CACHE_BLOCK_BYTES;
+}
+
+//  Notes in its head what the data set takes, and returns it.  Opening the data set writes a damaged head.
+static uint64_t
+s_measure (block_cache_t *self, const char *name)
+{
+    char path [BLOCK_CACHE_PATH_BYTES];
+    block_head_t head = { .held = 0 };
+    snprintf (path, sizeof path, "%.32s/sums", name);
+    int sums = openat (self->descriptor, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool is_good = sums >= 0 && block_cache_head_read (self, name, sums, &head);
+    uint64_t taken = block_cache_room_taken (self, name, head.stores), noted = head.held;
+    head.held = taken;
+    int rc = is_good && noted != taken? block_cache_head_write (sums, &head): 0;
+    if (rc) {
+        block_cache_failed (self, rc);
+        taken = noted > taken? noted: taken;            //  rather too much
+    }
+    if (sums >= 0)
+        close (sums);
+    return taken;
+}
+
+int
+block_cache_room_count (block_cache_t *self)
+{
+    DIR *stream = s_list (self);
+    if (!stream)
+        return -errno;
+    uint64_t bytes = s_taken (self, ".");
+    for (const struct dirent *item; (item = readdir (stream));)
+        if (s_is_dataset (item->d_name))
+            bytes += s_measure (self, item->d_name);
+        else
+        if (strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0)
+            bytes += s_taken (self, item->d_name);
+    closedir (stream);
+    return block_cache_set_bytes (self, bytes);
+}
+
+
+//  -- removing
+
+typedef struct {
+    char name [BLOCK_CACHE_NAME_BYTES];
+    int lock;                           //  held alone; -1: none was found
+    struct timespec used;
+} unused_t;
+
+//  If no server uses the data set, and it was not used for longer than the one that was found before.
+static void
+s_consider (const block_cache_t *self, const char *name, unused_t *found)
+{
+    char path [BLOCK_CACHE_PATH_BYTES];
+    struct stat status;
+    snprintf (path, sizeof path, "%.32s/lock", name);
+    int lock = openat (self->descriptor, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock < 0)
+        return;
+    bool is_older = fstat (lock, &status) == 0 && (found->lock < 0
+        || status.st_mtim.tv_sec < found->used.tv_sec
+        || (status.st_mtim.tv_sec == found->used.tv_sec && status.st_mtim.tv_nsec < found->used.tv_nsec));
+    if (is_older && flock (lock, LOCK_EX | LOCK_NB) == 0) {
+        if (found->lock >= 0)
+            close (found->lock);
+        *found = (unused_t) { .lock = lock, .used = status.st_mtim };
+        snprintf (found->name, sizeof found->name, "%.32s", name);
+    }
+    else
+        close (lock);
+}
+
+static void
+s_count_again (block_cache_t *self)
+{
+    int rc = block_cache_room_count (self);
+    if (rc)
+        block_cache_failed (self, rc);
+}
+
+//  Data sets are opened under the cache's lock: none can be in use again before this one has gone.
+static bool
+s_remove (block_cache_t *self, const unused_t *unused)
+{
+    char path [BLOCK_CACHE_PATH_BYTES];
+    uint64_t before = self->bytes;
+    for (size_t file = 0; file < sizeof s_files / sizeof *s_files; file++) {
+        snprintf (path, sizeof path, "%.32s/%s", unused->name, s_files [file]);
+        unlinkat (self->descriptor, path, 0);
+    }
+    bool is_gone = unlinkat (self->descriptor, unused->name, AT_REMOVEDIR) == 0;
+    s_count_again (self);
+    return is_gone || self->bytes < before;         //  a foreign file in it keeps the folder
+}
+
+static bool
+s_remove_oldest (block_cache_t *self)
+{
+    DIR *stream = s_list (self);
+    unused_t found = { .lock = -1 };
+    for (const struct dirent *item; stream && (item = readdir (stream));)
+        if (s_is_dataset (item->d_name))
+            s_consider (self, item->d_name, &found);
+    if (stream)
+        closedir (stream);
+    bool is_removed = found.lock >= 0 && s_remove (self, &found);
+    if (found.lock >= 0)
+        close (found.lock);
+    return is_removed;
+}
+
+static uint64_t
+s_room (const block_cache_t *self)
+{
+    return self->bytes < self->bytes_max? self->bytes_max - self->bytes: 0;
+}
+
+uint64_t
+block_cache_room_make (block_cache_t *self, uint64_t bytes)
+{
+    bool is_over = self->bytes > self->bytes_max;
+    if ((s_room (self) >= bytes && !is_over) || clock_now_ms () < self->full_until_ms)
+        return s_room (self);
+    while (s_room (self) < bytes || self->bytes > self->bytes_max)
+        if (!s_remove_oldest (self)) {
+            //  A server that was killed has left too large a number.
+            s_count_again (self);
+            self->full_until_ms = clock_now_ms () + LOOK_AGAIN_MS;
+            break;
+        }
+    return s_room (self);
+}
+
+
 //  -- life
 
 static int
@@ -152,16 +372,6 @@ s_fail (const char *folder, int rc, const char *what, char *error, size_t error_
     snprintf (error, error_bytes, "'%.300s' cannot be the cache on the local disk (%s): %s", folder,
         strerror (-rc), what);
     return rc;
-}
-
-DIR *
-block_cache_list (const block_cache_t *self)
-{
-    int copy = openat (self->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0? fdopendir (copy): NULL;
-    if (!stream && copy >= 0)
-        close (copy);
-    return stream;
 }
 
 //  What is in the folder beside DIR/usage.
@@ -173,13 +383,13 @@ static content_t
 s_content (const block_cache_t *self)
 {
     content_t content = { 0, 0 };
-    DIR *stream = block_cache_list (self);
+    DIR *stream = s_list (self);
     if (!stream) {
         content.others = 1;             //  perhaps
         return content;
     }
     for (const struct dirent *item; (item = readdir (stream));)
-        if (block_cache_is_dataset (item->d_name))
+        if (s_is_dataset (item->d_name))
             content.datasets++;
         else
             content.others += strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0
@@ -256,35 +466,78 @@ s_look (block_cache_t *self, char *error, size_t error_bytes)
         0;
 }
 
-int
-block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max, char *error,
-    size_t error_bytes)
+//  Opens it, and says in `error` what is wrong and how to mend it.  Whether the caller still waits for it is
+//  not known here.
+static void
+s_work_open (block_io_request_t *request)
 {
-    assert (self_p); assert (folder && *folder); assert (bytes_max >= BLOCK_CACHE_LEAST_BYTES);
-    assert (error && error_bytes > 0);
-    *self_p = NULL;
-    *error = 0;
+    block_cache_t *self = request->cache;
+    int rc = s_open_folder (self, self->error, sizeof self->error);
+    rc = rc? rc: s_open_usage (self, self->error, sizeof self->error);
+    rc = rc? rc: s_look (self, self->error, sizeof self->error);
+    self->opened = rc;
+    if (rc)
+        block_cache_failed (self, rc);
+    atomic_store (&self->is_open, rc == 0);
+}
+
+//  NULL: no memory.
+static block_cache_t *
+s_new (const char *folder, uint64_t bytes_max)
+{
     block_cache_t *self = calloc (1, sizeof *self);
     char *kept = strdup (folder);
     if (!self || !kept) {
         free (self);
         free (kept);
-        return s_fail (folder, -ENOMEM, "free memory", error, error_bytes);
+        return NULL;
     }
     *self = (block_cache_t) { .magic = BLOCK_CACHE_MAGIC, .folder = kept, .descriptor = -1, .usage = -1,
         .bytes_max = bytes_max };
     pthread_mutex_init (&self->lock, NULL);
+    atomic_init (&self->is_open, false);
+    atomic_init (&self->closed, NULL);
     atomic_init (&self->bytes_seen, 0);
     atomic_init (&self->failure, 0);
     atomic_init (&self->is_full, false);
     atomic_init (&self->damaged, 0);
-    int rc = s_open_folder (self, error, error_bytes);
-    rc = rc? rc: s_open_usage (self, error, error_bytes);
-    rc = rc? rc: s_look (self, error, error_bytes);
-    if (rc)
-        block_cache_close (&self);
-    *self_p = self;
+    return self;
+}
+
+int
+block_cache_open_by (block_cache_t **self_p, block_io_t **io_p, const char *folder, uint64_t bytes_max,
+    char *error, size_t error_bytes)
+{
+    assert (self_p); assert (io_p); assert (folder && *folder); assert (bytes_max >= BLOCK_CACHE_LEAST_BYTES);
+    assert (error && error_bytes > 0);
+    *error = 0;
+    block_cache_t *self = *self_p = s_new (folder, bytes_max);
+    if (!self) {
+        block_io_destroy (io_p);
+        return s_fail (folder, -ENOMEM, "free memory", error, error_bytes);
+    }
+    self->io = *io_p;
+    *io_p = NULL;
+    block_io_request_t request = { .work = s_work_open, .cache = self };
+    bool is_done = true;
+    if (self->io)
+        is_done = block_io_do (self->io, &request);
+    else
+        s_work_open (&request);
+    int rc = is_done? self->opened: 0;
+    if (rc) {
+        snprintf (error, error_bytes, "%s", self->error);
+        block_cache_close (self_p);
+    }
     return rc;
+}
+
+int
+block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max, char *error,
+    size_t error_bytes)
+{
+    block_io_t *none = NULL;
+    return block_cache_open_by (self_p, &none, folder, bytes_max, error, error_bytes);
 }
 
 void
@@ -296,6 +549,10 @@ block_cache_close (block_cache_t **self_p)
         return;
     assert (self->magic == BLOCK_CACHE_MAGIC);
     block_io_destroy (&self->io);
+    for (block_cache_closed_t *closed = atomic_load (&self->closed), *next; closed; closed = next) {
+        next = closed->next;
+        closed->end (closed->data);
+    }
     if (self->usage >= 0)
         close (self->usage);
     if (self->descriptor >= 0)
@@ -307,20 +564,13 @@ block_cache_close (block_cache_t **self_p)
     *self_p = NULL;
 }
 
-int
-block_cache_start_threads (block_cache_t *self)
-{
-    assert (self && self->magic == BLOCK_CACHE_MAGIC); assert (!self->io);
-    self->io = block_io_new ();
-    return self->io? 0: -EAGAIN;
-}
-
 block_cache_figures_t
 block_cache_figures (const block_cache_t *self)
 {
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
     return (block_cache_figures_t) { .folder = self->folder, .bytes = atomic_load (&self->bytes_seen),
         .bytes_max = self->bytes_max, .damaged = atomic_load (&self->damaged),
-        .failure = atomic_load (&self->failure), .times_aside = self->io? block_io_times_aside (self->io): 0,
+        .failure = atomic_load (&self->failure), .is_open = atomic_load (&self->is_open),
+        .times_aside = self->io? block_io_times_aside (self->io): 0,
         .is_aside = self->io && block_io_is_aside (self->io) };
 }

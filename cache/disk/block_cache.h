@@ -11,7 +11,7 @@
  *  failure modes:  a local disk that is full or fails (ENOSPC, EIO): nothing more is written, and what cannot
  *                  be read is not here; block_cache_figures has the error.  What is damaged is counted again
  *                  (usage) or is not here any more (the rest).  No failure here loses a sample.
- *                  A local disk that hangs, or answers late: see block_cache_start_threads.
+ *                  A local disk that hangs, or answers late: see block_cache_open_by.
  *  The bound:      the blocks of all files and folders (st_blocks), and what the file system may still need
  *                  for their maps, never exceed bytes_max.  They are reserved before a write and measured
  *                  after it.  Everything is measured anew when a server opens the folder or a data set.
@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 typedef struct block_cache block_cache_t;
+struct block_io;
 
 enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024 };
 
@@ -38,6 +39,8 @@ typedef struct {
     uint64_t bytes, bytes_max;          //  bytes: when this server read or wrote it last
     uint64_t damaged;                   //  records and units that were not as written, and were thrown away
     int failure;                        //  -errno: why nothing more is written; 0: it goes on
+    bool is_open;                       //  false: the disk has not answered yet, or it cannot be opened
+                                        //  (failure)
     uint64_t times_aside;               //  how often the disk did not answer, or too late
     bool is_aside;                      //  it is not asked now for this reason
 } block_cache_figures_t;
@@ -47,10 +50,12 @@ typedef struct {
 //  and how to mend it.
 int block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max, char *error,
     size_t error_bytes);
-//  From now on threads of the cache's own read and write it, and their callers do without it while the disk
-//  does not answer them (block_io.h).  Before it is used.  0 or -EAGAIN.
-int block_cache_start_threads (block_cache_t *self);
-//  All data sets must be closed.
+//  The same by these threads (block_io.h), which the cache takes in any case.  They open, read and write it,
+//  and callers do without it while the disk does not answer.  If it does not answer now: 0, and the cache is
+//  aside; it is opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
+int block_cache_open_by (block_cache_t **self_p, struct block_io **io_p, const char *folder,
+    uint64_t bytes_max, char *error, size_t error_bytes);
+//  All data sets must be closed.  Waits for the disk.
 void block_cache_close (block_cache_t **self_p);
 //  Never waits for the disk.
 block_cache_figures_t block_cache_figures (const block_cache_t *self);

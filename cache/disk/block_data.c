@@ -32,9 +32,13 @@ struct block_data {
     block_cache_t *cache;
     block_data_key_t key;
     char name [BLOCK_CACHE_NAME_BYTES];
-    int lock, sums, data;
     uint64_t units;
+    //  set before is_open, under the cache's lock
+    int lock, sums, data;
+    atomic_int opened;                  //  -errno: it cannot be opened
     //  shared
+    atomic_bool is_open;
+    block_cache_closed_t closed;
     atomic_uint_fast64_t held;          //  what it takes, as last measured
     atomic_bool is_lighter;             //  units were dropped since
 };
@@ -90,6 +94,14 @@ s_read (int descriptor, void *memory, size_t bytes, off_t offset)
     return done;
 }
 
+//  Whether all of it lies in the page cache: the disk is not asked, and may hang.
+static bool
+s_read_from_memory (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    struct iovec part = { memory, bytes };
+    return preadv2 (descriptor, &part, 1, offset, RWF_NOWAIT) == (ssize_t) bytes;
+}
+
 static off_t
 s_sum_offset (uint64_t unit)
 {
@@ -103,14 +115,6 @@ s_read_sums (const block_data_t *self, block_io_request_t *request)
 {
     size_t bytes = request->count * sizeof (uint32_t);
     return s_read (self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
-}
-
-//  The same where a request begins that reads: what the cache takes is seen beside it.
-static bool
-s_look (block_io_request_t *request)
-{
-    block_cache_look (request->data->cache);
-    return s_read_sums (request->data, request);
 }
 
 static int
@@ -170,7 +174,11 @@ s_open_file (const block_data_t *self, const char *file, int *descriptor_p)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
     snprintf (path, sizeof path, "%s/%s", self->name, file);
-    *descriptor_p = openat (self->cache->descriptor, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    //  Of bytes in the page cache a disk that hangs would be told that they were read.  For the owner alone.
+    *descriptor_p = openat (self->cache->descriptor, path, flags | O_NOATIME, 0600);
+    if (*descriptor_p < 0 && errno == EPERM)
+        *descriptor_p = openat (self->cache->descriptor, path, flags, 0600);
     return *descriptor_p < 0? -errno: 0;
 }
 
@@ -229,34 +237,103 @@ s_open (block_data_t *self)
     return rc? rc: counted;
 }
 
+static void
+s_close_files (block_data_t *self)
+{
+    int *files [] = { &self->data, &self->sums, &self->lock };
+    if (self->lock >= 0)
+        futimens (self->lock, NULL);
+    for (size_t file = 0; file < sizeof files / sizeof *files; file++) {
+        if (*files [file] >= 0)
+            close (*files [file]);
+        *files [file] = -1;
+    }
+}
+
+//  What did not answer when the data set was opened is opened by the first request that it answers.
+//  0, or -errno of the cache.  -EAGAIN: not now; or never, because the data set cannot be opened, which is no
+//  fault of the cache, or because the cache cannot be, which block_cache_figures tells.
+static int
+s_open_once (block_data_t *self, bool may_wait)
+{
+    block_cache_t *cache = self->cache;
+    if (atomic_load (&self->is_open))
+        return 0;
+    if (!atomic_load (&cache->is_open) || atomic_load (&self->opened) != 0)
+        return -EAGAIN;
+    int rc = block_cache_begin (cache, may_wait);
+    if (rc)
+        return rc;
+    if (!atomic_load (&self->is_open) && atomic_load (&self->opened) == 0) {
+        rc = s_open (self);
+        block_head_t head;
+        if (rc == 0 && block_cache_head_read (cache, self->name, self->sums, &head))
+            atomic_store (&self->held, head.held);
+        if (rc)
+            s_close_files (self);       //  so that another server may throw it away
+        atomic_store (&self->opened, rc);
+        atomic_store (&self->is_open, rc == 0);
+    }
+    rc = atomic_load (&self->opened) == 0? 0: -EAGAIN;
+    block_cache_end (cache);
+    return rc;
+}
+
+static void
+s_work_open (block_io_request_t *request)
+{
+    int rc = s_open_once (request->data, true);
+    if (rc != -EAGAIN)
+        request->data->opened = rc;
+}
+
+//  False: the disk does not answer.
+static bool
+s_do (block_io_request_t *request)
+{
+    block_io_t *io = request->data->cache->io;
+    if (io)
+        return block_io_do (io, request);
+    request->work (request);
+    return true;
+}
+
 int
 block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key, uint64_t bytes)
 {
     assert (self_p); assert (cache); assert (key); assert (bytes > 0);
-    *self_p = NULL;
-    block_data_t *self = calloc (1, sizeof *self);
+    block_data_t *self = *self_p = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
     *self = (block_data_t) { .magic = MAGIC, .cache = cache, .key = *key, .lock = -1, .sums = -1, .data = -1,
         .units = (bytes + UNIT - 1) / UNIT };
     snprintf (self->name, sizeof self->name, "%016llx%016llx", (unsigned long long) key->words [1],
         (unsigned long long) key->words [0]);
+    atomic_init (&self->is_open, false);
     atomic_init (&self->held, 0);
     atomic_init (&self->is_lighter, false);
-    int rc = block_cache_begin (cache, true);
-    if (rc == 0) {
-        rc = s_open (self);
-        block_head_t head;
-        if (rc == 0 && block_cache_head_read (cache, self->name, self->sums, &head))
-            atomic_store (&self->held, head.held);
-        block_cache_end (cache);
-    }
+    block_io_request_t request = { .work = s_work_open, .data = self };
+    int rc = s_do (&request)? self->opened: 0;
     if (rc)
-        block_data_close (&self);
-    *self_p = self;
+        block_data_close (self_p);
     return rc;
 }
 
+static void
+s_work_close (block_io_request_t *request)
+{
+    s_close_files (request->data);
+}
+
+static void
+s_end (block_data_t *self)
+{
+    s_close_files (self);
+    self->magic = 0;
+    free (self);
+}
+
+//  While the disk does not answer, a thread may still have it.
 void
 block_data_close (block_data_t **self_p)
 {
@@ -265,19 +342,17 @@ block_data_close (block_data_t **self_p)
     if (!self)
         return;
     assert (self->magic == MAGIC);
-    if (self->cache->io)
-        block_io_settle (self->cache->io);
-    if (self->data >= 0)
-        close (self->data);
-    if (self->sums >= 0)
-        close (self->sums);
-    if (self->lock >= 0) {
-        futimens (self->lock, NULL);
-        close (self->lock);
-    }
-    self->magic = 0;
-    free (self);
     *self_p = NULL;
+    block_io_request_t request = { .work = s_work_close, .data = self };
+    if (s_do (&request)) {
+        s_end (self);
+        return;
+    }
+    block_cache_closed_t *closed = &self->closed;
+    *closed = (block_cache_closed_t) { .end = s_end, .data = self,
+        .next = atomic_load (&self->cache->closed) };
+    while (!atomic_compare_exchange_weak (&self->cache->closed, &closed->next, closed))
+        ;
 }
 
 const block_data_key_t *
@@ -314,25 +389,28 @@ s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
         .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
-//  False: the disk does not answer.
-static bool
-s_do (block_io_request_t *request)
-{
-    block_io_t *io = request->data->cache->io;
-    if (io)
-        return block_io_do (io, request);
-    request->work (request);
-    return true;
-}
-
 //  As block_cache_begin.  Other units of the request do not wait once more for a lock that another server
 //  holds.
 static int
 s_begin (block_io_request_t *request)
 {
-    int rc = request->is_locked_out? -EAGAIN: block_cache_begin (request->data->cache, false);
+    int rc = request->is_locked_out? -EAGAIN: s_open_once (request->data, false);
+    rc = rc? rc: block_cache_begin (request->data->cache, false);
     request->is_locked_out = rc == -EAGAIN;
     return rc;
+}
+
+//  Where a request begins that reads: what the cache takes is seen beside it.  Whether the checksums can be
+//  read.
+static bool
+s_look (block_io_request_t *request)
+{
+    int rc = s_open_once (request->data, false);
+    request->is_locked_out = rc == -EAGAIN;
+    if (rc)
+        return false;
+    block_cache_look (request->data->cache, false);
+    return s_read_sums (request->data, request);
 }
 
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
@@ -407,6 +485,30 @@ s_work_back (block_io_request_t *request)
     request->begin = good < request->count? good * UNIT: request->bytes;
 }
 
+//  Reads all of the request without a thread, which would cost a copy and two turns of the scheduler.  False:
+//  something is not in the page cache, or not as it was written; then a thread looks.
+static bool
+s_take_from_memory (block_io_request_t *request)
+{
+    const block_data_t *self = request->data;
+    if (!atomic_load (&self->is_open)
+        || !s_read_from_memory (self->sums, request->sums, request->count * sizeof (uint32_t),
+            s_sum_offset (request->first)))
+        return false;
+    for (size_t index = 0; index < request->count; index++)
+        if (!request->sums [index])
+            return false;
+    if (!s_read_from_memory (self->data, request->memory, request->bytes, (off_t) (request->first * UNIT)))
+        return false;
+    for (size_t index = 0; index < request->count; index++)
+        if (s_sum (request->first + index, request->memory + index * UNIT, s_unit_bytes (request, index))
+            != request->sums [index])
+            return false;
+    block_cache_look (self->cache, true);
+    request->end = request->bytes;
+    return true;
+}
+
 //  Bytes at the beginning of the range.
 static size_t
 s_read_front (block_data_t *self, uint64_t first, size_t bytes, uint8_t *memory)
@@ -416,7 +518,7 @@ s_read_front (block_data_t *self, uint64_t first, size_t bytes, uint8_t *memory)
         block_io_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_front;
         request.memory = memory + at;
-        if (!s_do (&request))
+        if (!(self->cache->io && s_take_from_memory (&request)) && !s_do (&request))
             return at;
         at += request.end;
         if (request.end < request.bytes)
@@ -557,7 +659,8 @@ s_work_drop (block_io_request_t *request)
 {
     block_data_t *self = request->data;
     if (s_begin (request)) {
-        s_forget (self, request->first, request->count);
+        if (atomic_load (&self->is_open))
+            s_forget (self, request->first, request->count);
         return;
     }
     s_drop (self, request->first, request->count);
@@ -589,7 +692,7 @@ bool
 block_data_is_aside (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);
-    return self->cache->io && block_io_is_aside (self->cache->io);
+    return !atomic_load (&self->is_open) || (self->cache->io && block_io_is_aside (self->cache->io));
 }
 
 uint64_t

@@ -6,16 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
-#include "condition.h"
 
 enum { MAGIC = 0xb10c1010 };
 
 typedef enum {
     IDLE,
     TAKEN,                              //  by a caller, which writes to it or reads of it
-    WORKS,
+    WORKS,                              //  or will, when it gets a processor
     DONE,                               //  its caller has not looked yet
-    LEFT                                //  works, and its caller has gone on
+    LEFT                                //  as WORKS, and its caller has gone on
 } thread_state_t;
 
 typedef struct {
@@ -52,7 +51,7 @@ s_run (void *argument)
     block_io_t *io = self->io;
     pthread_mutex_lock (&io->lock);
     while (!io->is_stopped || self->state != IDLE) {
-        if (self->state != WORKS) {
+        if (self->state != WORKS && self->state != LEFT) {
             pthread_cond_wait (&self->changed, &io->lock);
             continue;
         }
@@ -79,7 +78,7 @@ s_start (block_io_t *self)
         .memory = malloc ((size_t) BLOCK_IO_UNITS_MAX * BLOCK_DATA_UNIT_BYTES) };
     if (!thread->memory)
         return NULL;
-    condition_init (&thread->changed);
+    clock_condition_init (&thread->changed);
     sigset_t all, before;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
@@ -107,7 +106,7 @@ block_io_new (void)
     self->magic = MAGIC;
     self->slice_ms = BLOCK_IO_SLICE_MS;
     pthread_mutex_init (&self->lock, NULL);
-    condition_init (&self->freed);
+    clock_condition_init (&self->freed);
     if (!s_start (self))
         block_io_destroy (&self);
     return self;
@@ -212,7 +211,7 @@ s_wait (block_io_t *self, pthread_cond_t *changed, double *slices)
         return false;
     double slice_ns = self->slice_ms * 1e6;
     uint64_t began_ns = clock_now_ns ();
-    struct timespec until = condition_until (self->slice_ms);
+    struct timespec until = clock_deadline (self->slice_ms);
     int rc = pthread_cond_timedwait (changed, &self->lock, &until);
     double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
     *slices += rc || waited > 1? 1: waited;

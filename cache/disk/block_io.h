@@ -35,7 +35,8 @@ enum {
 //  Some units of a data set, and what is to be done with them.
 typedef struct block_io_request {
     void (*work) (struct block_io_request *self);
-    block_data_t *data;                 //  lent until block_io_settle
+    block_cache_t *cache;               //  lent until block_io_destroy
+    block_data_t *data;                 //  the same
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_IO_UNITS_MAX
     size_t bytes;                       //  the last one may be short
@@ -58,7 +59,7 @@ bool block_io_do (block_io_t *self, block_io_request_t *request);
 bool block_io_is_aside (block_io_t *self);
 //  How often the cache has been set aside.
 uint64_t block_io_times_aside (block_io_t *self);
-//  Waits until no thread works for a caller that has gone on.
+//  For tests: waits until no thread works for a caller that has gone on.
 void block_io_settle (block_io_t *self);
 //  For tests: slices of another length.
 void block_io_set_slice (block_io_t *self, uint32_t slice_ms);

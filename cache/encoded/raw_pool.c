@@ -22,7 +22,7 @@ s_direct_destroy (void *policy)
     (void) policy;
 }
 
-static const raw_policy_ops_t s_direct_ops = { .make = s_direct_make, .destroy = s_direct_destroy };
+const raw_policy_ops_t raw_direct_ops = { .make = s_direct_make, .destroy = s_direct_destroy };
 
 static size_t
 s_bytes (const raw_pool_t *self, uint32_t id)
@@ -79,24 +79,10 @@ raw_pool_capacity (const raw_pool_t *self, size_t bytes)
     return (uint64_t) (root * root + 1e-6);
 }
 
-static const raw_policy_ops_t *
-s_ops (raw_policy_t policy)
-{
-    switch (policy) {
-    case RAW_STREAM:
-        return &raw_stream_ops;
-    case RAW_REDOX:
-        return &raw_redox_ops;
-    case RAW_DIRECT:
-        break;
-    }
-    return &s_direct_ops;
-}
-
 raw_pool_t *
 raw_pool_new (const raw_pool_options_t *options)
 {
-    assert (options->samples > 0 && options->order && options->sample_bytes && options->need
+    assert (options->ops && options->samples > 0 && options->order && options->sample_bytes && options->need
         && options->random_below);
     assert (options->break_count > 0 && options->breaks [0] == 0);
     raw_pool_t *self = needed_memory (calloc (1, sizeof *self));
@@ -110,16 +96,14 @@ raw_pool_new (const raw_pool_options_t *options)
     self->places = needed_memory (malloc (bytes));
     memset (self->places, 0xff, bytes);     //  RAW_POOL_NOWHERE
     self->figures.limit_bytes = options->limit_bytes;
-    self->ops = s_ops (options->policy);
-    self->policy = self->ops->make (self);
+    self->policy = self->options.ops->make (self);
     return self;
 }
 
 //  The table of residents doubles.
 size_t
-raw_pool_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents)
+raw_pool_bytes (const raw_policy_ops_t *ops, uint32_t samples, uint32_t chunk, uint64_t residents)
 {
-    const raw_policy_ops_t *ops = s_ops (policy);
     return sizeof (raw_pool_t) + (samples + 2 * (size_t) residents + RESIDENTS_FIRST) * sizeof (uint32_t)
         + (ops->bytes? ops->bytes (samples, chunk): 0);
 }
@@ -131,7 +115,7 @@ raw_pool_destroy (raw_pool_t **self_p)
     if (!self)
         return;
     assert (self->magic == RAW_POOL_MAGIC);
-    self->ops->destroy (self->policy);
+    self->options.ops->destroy (self->policy);
     free (self->residents);
     free (self->places);
     free (self->positions_made);
@@ -170,7 +154,7 @@ bool
 raw_pool_was_passed (const raw_pool_t *self, uint32_t id)
 {
     return !raw_pool_is_resident (self, id)
-        && (!self->ops->is_behind || self->ops->is_behind (self->policy, id));
+        && (!self->options.ops->is_behind || self->options.ops->is_behind (self->policy, id));
 }
 
 void
@@ -198,8 +182,8 @@ s_leave (raw_pool_t *self, uint32_t id)
     self->places [last] = place;
     self->places [id] = RAW_POOL_NOWHERE;
     self->figures.resident_bytes -= s_bytes (self, id);
-    if (self->ops->has_left)
-        self->ops->has_left (self->policy, id);
+    if (self->options.ops->has_left)
+        self->options.ops->has_left (self->policy, id);
 }
 
 void
@@ -216,26 +200,26 @@ raw_pool_redirect (raw_pool_t *self, uint32_t id, bool (*accepts) (void *context
 {
     assert (self->magic == RAW_POOL_MAGIC);
     assert (id < self->options.samples);
-    return self->ops->redirect? self->ops->redirect (self->policy, id, accepts, context): id;
+    return self->options.ops->redirect? self->options.ops->redirect (self->policy, id, accepts, context): id;
 }
 
 static bool
 s_holds (const raw_pool_t *self)
 {
-    return self->ops->holds && self->ops->holds (self->policy);
+    return self->options.ops->holds && self->options.ops->holds (self->policy);
 }
 
 static bool
 s_is_wanted (const raw_pool_t *self, uint32_t id)
 {
-    return self->ops->wants (self->policy, raw_pool_need (self, id));
+    return self->options.ops->wants (self->policy, raw_pool_need (self, id));
 }
 
 static void
 s_was_drawn (raw_pool_t *self, uint32_t id, raw_need_t need)
 {
-    if (self->ops->was_drawn)
-        self->ops->was_drawn (self->policy, id, need);
+    if (self->options.ops->was_drawn)
+        self->options.ops->was_drawn (self->policy, id, need);
 }
 
 bool
@@ -245,7 +229,7 @@ raw_pool_take (raw_pool_t *self, uint32_t id)
     assert (id < self->options.samples);
     raw_need_t need = raw_pool_need (self, id);
     bool hit = raw_pool_is_resident (self, id);
-    if (hit && !(self->ops->stays && self->ops->stays (self->policy, id, need)))
+    if (hit && !(self->options.ops->stays && self->options.ops->stays (self->policy, id, need)))
         s_leave (self, id);
     if (hit)
         self->figures.hits++;
@@ -261,7 +245,7 @@ raw_pool_drawn (raw_pool_t *self, uint32_t id)
     assert (self->magic == RAW_POOL_MAGIC);
     assert (id < self->options.samples);
     raw_need_t need = raw_pool_need (self, id);
-    if (raw_pool_is_resident (self, id) && !s_holds (self) && !self->ops->wants (self->policy, need))
+    if (raw_pool_is_resident (self, id) && !s_holds (self) && !self->options.ops->wants (self->policy, need))
         raw_pool_discard (self, id);
     s_was_drawn (self, id, need);
 }
@@ -271,15 +255,15 @@ raw_pool_dropped (raw_pool_t *self, uint32_t id)
 {
     assert (self->magic == RAW_POOL_MAGIC);
     assert (id < self->options.samples);
-    if (self->ops->dropped)
-        self->ops->dropped (self->policy, id);
+    if (self->options.ops->dropped)
+        self->options.ops->dropped (self->policy, id);
 }
 
 bool
 raw_pool_next (raw_pool_t *self, raw_read_t *read)
 {
     assert (self->magic == RAW_POOL_MAGIC);
-    if (!self->ops->next || !self->ops->next (self->policy, read))
+    if (!self->options.ops->next || !self->options.ops->next (self->policy, read))
         return false;
     self->figures.reads++;
     return true;
@@ -288,8 +272,8 @@ raw_pool_next (raw_pool_t *self, raw_read_t *read)
 void
 raw_pool_needs_grew (raw_pool_t *self)
 {
-    if (self->ops->needs_grew)
-        self->ops->needs_grew (self->policy);
+    if (self->options.ops->needs_grew)
+        self->options.ops->needs_grew (self->policy);
 }
 
 void
@@ -303,8 +287,8 @@ void
 raw_pool_sweep (raw_pool_t *self)
 {
     assert (self->magic == RAW_POOL_MAGIC);
-    if (self->ops->needs_shrank)
-        self->ops->needs_shrank (self->policy);
+    if (self->options.ops->needs_shrank)
+        self->options.ops->needs_shrank (self->policy);
     //  Samples that are held: either all or none.
     uint32_t index = raw_pool_resident_count (self);
     while (s_holds (self) && index > 0)
@@ -322,8 +306,8 @@ raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
     assert (self->magic == RAW_POOL_MAGIC);
     bool shrinks = limit_bytes < self->figures.limit_bytes;
     self->figures.limit_bytes = limit_bytes;
-    if (self->ops->limit_changed)
-        self->ops->limit_changed (self->policy);
+    if (self->options.ops->limit_changed)
+        self->options.ops->limit_changed (self->policy);
     if (shrinks)
         raw_pool_sweep (self);          //  samples that no job needs leave first
     while (self->figures.resident_bytes > limit_bytes)
@@ -335,8 +319,8 @@ raw_pool_piece (raw_pool_t *self, uint32_t piece)
 {
     assert (self->magic == RAW_POOL_MAGIC);
     assert (piece >= 1 && piece <= RAW_PIECE_MAX);
-    if (self->ops->piece_changed)
-        self->ops->piece_changed (self->policy, piece);
+    if (self->options.ops->piece_changed)
+        self->options.ops->piece_changed (self->policy, piece);
 }
 
 void
@@ -345,8 +329,8 @@ raw_pool_restart (raw_pool_t *self)
     assert (self->magic == RAW_POOL_MAGIC);
     while (self->figures.resident)
         raw_pool_discard (self, self->residents [self->figures.resident - 1]);
-    if (self->ops->restart)
-        self->ops->restart (self->policy);
+    if (self->options.ops->restart)
+        self->options.ops->restart (self->policy);
 }
 
 raw_pool_figures_t
@@ -370,6 +354,6 @@ raw_pool_check (const raw_pool_t *self)
     }
     assert (bytes == self->figures.resident_bytes);
     assert (bytes <= self->figures.limit_bytes);
-    if (self->ops->check)
-        self->ops->check (self->policy);
+    if (self->options.ops->check)
+        self->options.ops->check (self->policy);
 }

@@ -15,7 +15,8 @@
  *             the chunk that fills the most slots (raw_redox.h).
  *    direct   Nothing is resident; every take is a single read.
  *
- *  It knows no sampler: what jobs need comes through `need`, what a draw may choose through `accepts`.
+ *  It knows no policy and no sampler: what a policy does comes through `ops`, what jobs need through `need`,
+ *  what a draw may choose through `accepts`.
  *
  *  Invariants, checked by raw_pool_check ():
  *    W1  the sizes of the resident samples sum up to resident_bytes <= limit_bytes.
@@ -35,6 +36,10 @@ enum { RAW_PIECE_MAX = 64 };
 
 typedef enum { RAW_STREAM, RAW_REDOX, RAW_DIRECT } raw_policy_t;
 
+//  What a policy does: raw_stream_ops (raw_stream.h), raw_redox_ops (raw_redox.h) or this one.
+typedef struct raw_policy_ops raw_policy_ops_t;
+extern const raw_policy_ops_t raw_direct_ops;
+
 typedef enum {
     RAW_UNNEEDED,
     RAW_NEEDED,                 //  by some job, in its present epoch
@@ -44,7 +49,7 @@ typedef enum {
 } raw_need_t;
 
 typedef struct {
-    raw_policy_t policy;
+    const raw_policy_ops_t *ops;
     uint32_t samples;           //  > 0
     const uint32_t *order;      //  the id at each position; lent
     const uint32_t *positions;  //  the position of each id; lent; NULL: made here
@@ -74,7 +79,7 @@ typedef struct {
 raw_pool_t *raw_pool_new (const raw_pool_options_t *options);
 //  The most that a pool with so many residents holds beside their bytes; positions are lent.  chunk: of
 //  redox.
-size_t raw_pool_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents);
+size_t raw_pool_bytes (const raw_policy_ops_t *ops, uint32_t samples, uint32_t chunk, uint64_t residents);
 void raw_pool_destroy (raw_pool_t **self_p);
 
 //  Residents, in an order that any call below may change, 0 .. count-1: for a choice at random.  O(1).

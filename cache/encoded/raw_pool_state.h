@@ -1,8 +1,8 @@
 /*  raw_pool_state -- what raw_pool.c and the policies (raw_stream.c, raw_redox.c) share: the pool's
  *  structure, and the table of what a policy does.  No other file includes it.
  *
- *  raw_pool.c owns the residents and their bytes; a policy owns the order of reads, and calls raw_pool_enter
- *  and raw_pool_leave.  Owner: the broker's thread.
+ *  raw_pool.c owns the residents and their bytes; a policy owns the order of reads, and calls raw_pool_enter.
+ *  Owner: the broker's thread.
  */
 #ifndef RAW_POOL_STATE_H
 #define RAW_POOL_STATE_H
@@ -10,7 +10,7 @@
 
 //  Any but make and destroy may be NULL: nothing to do, no, or none; wants may be NULL if no sample is ever
 //  resident.
-typedef struct {
+struct raw_policy_ops {
     void *(*make) (raw_pool_t *pool);
     void (*destroy) (void *policy);
     uint32_t (*redirect) (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t id),
@@ -37,7 +37,7 @@ typedef struct {
     void (*piece_changed) (void *policy, uint32_t piece);
     void (*check) (const void *policy);
     size_t (*bytes) (uint32_t samples, uint32_t chunk);     //  the most that it holds
-} raw_policy_ops_t;
+};
 
 enum { RAW_POOL_NOWHERE = 0xffffffff };
 
@@ -50,7 +50,6 @@ struct raw_pool {
     size_t sample_bytes_max;
     size_t all_bytes;                   //  of all samples together
     double sample_bytes_deviation;
-    const raw_policy_ops_t *ops;
     void *policy;
     void (*left) (void *context, uint32_t id);
     void *left_context;
@@ -60,9 +59,6 @@ struct raw_pool {
     uint32_t *places;                   //  by id: where in residents; RAW_POOL_NOWHERE
     raw_pool_figures_t figures;         //  resident, resident_bytes and limit_bytes are kept here
 };
-
-extern const raw_policy_ops_t raw_stream_ops;
-extern const raw_policy_ops_t raw_redox_ops;
 
 //  The present need of jobs for a sample.
 raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "needed.h"
+#include "raw_pool_state.h"
 
 typedef struct {
     raw_pool_t *pool;

@@ -31,8 +31,8 @@
  */
 #ifndef RAW_REDOX_H
 #define RAW_REDOX_H
-#include "raw_pool_state.h"
+#include "raw_pool.h"
 
-//  Other files see only raw_redox_ops in raw_pool_state.h.
+extern const raw_policy_ops_t raw_redox_ops;
 
 #endif

@@ -2,9 +2,49 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "headroom.h"
 #include "needed.h"
-#include "raw_store_state.h"
+
+enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
+
+//  Requests of one source.
+typedef struct {
+    raw_request_t *first, *last;
+} line_t;
+
+typedef struct {
+    line_t lines [RAW_SOURCES_MAX];
+    uint64_t occupied;                  //  a bit for each line that is not empty
+    uint32_t turn;                      //  the line that is next
+    size_t part, alone, bytes;          //  alone <= part
+    uint32_t passed_over;               //  how often there was no memory for its first request
+    bool is_short;                      //  at the last look there was no memory
+} lane_t;
+
+struct raw_store {
+    uint32_t magic;
+    //  set at birth
+    size_t budget_bytes;
+    uint32_t (*position) (void *context, uint32_t source, uint32_t id);
+    void *position_context;
+    //  owner only
+    raw_sample_t **buckets;             //  by hash of source and id
+    size_t bucket_count;                //  a power of two
+    size_t sample_count, samples_of [RAW_SOURCES_MAX];
+    size_t memory_bytes;
+    lane_t lanes [RAW_LANES_MAX];
+    uint32_t lane_count;                //  lanes from here on were never used
+    uint32_t turn;                      //  the lane that is next
+    uint64_t held_back;                 //  sources
+    size_t queued, handed_out;
+};
+
+static uint64_t
+s_source_bit (uint32_t source)
+{
+    return UINT64_C (1) << source;
+}
 
 //  ---- finding
 
@@ -63,13 +103,8 @@ raw_store_destroy (raw_store_t **self_p)
     assert (self->magic == STORE_MAGIC);
     assert (self->sample_count == 0);
     assert (self->handed_out == 0);
-    for (uint32_t lane = 0; lane < self->lane_count; lane++)
-        for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++)
-            for (raw_request_t *request = self->lanes [lane].lines [source].first, *next; request;
-                request = next) {
-                next = request->next;
-                free (request);
-            }
+    for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++)
+        raw_store_forget (self, source);
     free (self->buckets);
     self->magic = 0;
     free (self);
@@ -99,6 +134,7 @@ raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes)
         *sample = (raw_sample_t) { .source = source, .id = id, .bytes = bytes, .chain = *head };
         *head = sample;
         self->sample_count++;
+        self->samples_of [source]++;
     }
     sample->holds++;
     return sample;
@@ -135,6 +171,7 @@ s_forget (raw_store_t *self, raw_sample_t *sample)
     *link = sample->chain;
     s_free_memory (self, sample);
     self->sample_count--;
+    self->samples_of [sample->source]--;
     free (sample);
 }
 
@@ -191,7 +228,7 @@ s_queue (raw_store_t *self, raw_request_t *request)
     else
         line->first = request;
     line->last = request;
-    lane->occupied |= raw_store_source_bit (request->source);
+    lane->occupied |= s_source_bit (request->source);
     self->queued++;
 }
 
@@ -205,7 +242,7 @@ s_queue_first (raw_store_t *self, raw_request_t *request)
     line->first = request;
     if (!line->last)
         line->last = request;
-    lane->occupied |= raw_store_source_bit (request->source);
+    lane->occupied |= s_source_bit (request->source);
     self->queued++;
 }
 
@@ -278,7 +315,7 @@ s_take_first (raw_store_t *self, lane_t *lane, uint32_t source)
     line->first = line->first->next;
     if (!line->first) {
         line->last = NULL;
-        lane->occupied &= ~raw_store_source_bit (source);
+        lane->occupied &= ~s_source_bit (source);
     }
     lane->passed_over = 0;
     self->queued--;
@@ -401,6 +438,28 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     for (uint32_t index = 0; !all && index < given; index++)
         s_free_memory (self, request->samples [index]);
     return all;
+}
+
+void
+raw_store_forget (raw_store_t *self, uint32_t source)
+{
+    assert (self->magic == STORE_MAGIC);
+    assert (self->samples_of [source] == 0);
+    for (lane_t *lane = self->lanes; lane < self->lanes + self->lane_count; lane++)
+        for (raw_request_t *request; (request = lane->lines [source].first);) {
+            assert (request->sample_count == 0);
+            s_take_first (self, lane, source);
+            free (request);
+        }
+}
+
+bool
+raw_store_has (const raw_store_t *self, uint32_t source)
+{
+    bool is_queued = false;
+    for (const lane_t *lane = self->lanes; lane < self->lanes + self->lane_count; lane++)
+        is_queued = is_queued || lane->lines [source].first;
+    return is_queued || self->samples_of [source] > 0;
 }
 
 //  ---- samples with places in several lanes
@@ -732,4 +791,60 @@ size_t
 raw_store_queued (const raw_store_t *self)
 {
     return self->queued;
+}
+
+//  ---- checks
+
+//  How many requests are in its lines.
+static size_t
+s_check_lane (const raw_store_t *self, uint32_t number)
+{
+    const lane_t *lane = &self->lanes [number];
+    size_t queued = 0;
+    for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++) {
+        const line_t *line = &lane->lines [source];
+        assert (!line->first == !(lane->occupied & s_source_bit (source)));
+        for (const raw_request_t *request = line->first; request; request = request->next) {
+            assert (request->lane == number && request->source == source);
+            assert (!request->handed_out && !(request->also && request->sample_count > 0));
+            assert (request->next || request == line->last);
+            queued++;
+        }
+    }
+    return queued;
+}
+
+void
+raw_store_check (const raw_store_t *self)
+{
+    assert (self->magic == STORE_MAGIC);
+    size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, parts = 0, of_lanes [RAW_LANES_MAX] = { 0 };
+    size_t samples_of [RAW_SOURCES_MAX] = { 0 };
+    for (uint32_t lane = 0; lane < self->lane_count; lane++)
+        queued += s_check_lane (self, lane);
+    assert (queued == self->queued);                                                            //  R4
+    for (size_t bucket = 0; bucket < self->bucket_count; bucket++)
+        for (const raw_sample_t *sample = self->buckets [bucket]; sample; sample = sample->chain) {
+            bytes += sample->memory? sample->bytes: 0;
+            if (sample->memory)
+                of_lanes [raw_sample_lane (sample)] += sample->bytes;
+            in_memory += sample->memory != NULL;
+            samples++;
+            samples_of [sample->source]++;
+            assert (sample->holds > 0 || (sample->request && sample->request->handed_out));     //  R2
+            assert ((sample->state == RAW_SAMPLE_AWAITED) == (sample->request != NULL));        //  R3
+            uint32_t found = 0;
+            for (uint32_t index = 0; sample->request && index < sample->request->sample_count; index++)
+                found += sample->request->samples [index] == sample;
+            assert (found == (sample->request != NULL));                                        //  R3
+        }
+    for (uint32_t lane = 0; lane < RAW_LANES_MAX; lane++) {
+        assert (of_lanes [lane] == self->lanes [lane].bytes);                                   //  R4
+        parts += self->lanes [lane].part;
+    }
+    assert (parts <= self->budget_bytes);                                                       //  R5
+    assert (samples == self->sample_count);
+    assert (memcmp (samples_of, self->samples_of, sizeof samples_of) == 0);
+    assert (bytes == self->memory_bytes);                                                       //  R1
+    assert (bytes <= self->budget_bytes || in_memory <= RAW_PIECE_MAX);                         //  R1
 }

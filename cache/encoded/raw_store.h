@@ -175,6 +175,12 @@ void raw_store_done (raw_store_t *self, raw_request_t *request,
 void raw_store_on_position (raw_store_t *self,
     uint32_t (*position) (void *context, uint32_t source, uint32_t id), void *context);
 
+//  No sample of the source is here any more: forgets its emptied requests, so that another source may have
+//  its number.
+void raw_store_forget (raw_store_t *self, uint32_t source);
+//  Whether anything of the source is here.
+bool raw_store_has (const raw_store_t *self, uint32_t source);
+
 size_t raw_store_bytes (const raw_store_t *self);
 size_t raw_store_samples (const raw_store_t *self);
 size_t raw_store_queued (const raw_store_t *self);      //  requests not handed out

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "needed.h"
+#include "raw_pool_state.h"
 
 enum {
     RAMP_PIECES = 16,

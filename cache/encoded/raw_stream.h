@@ -37,8 +37,8 @@
  */
 #ifndef RAW_STREAM_H
 #define RAW_STREAM_H
-#include "raw_pool_state.h"
+#include "raw_pool.h"
 
-//  Other files see only raw_stream_ops in raw_pool_state.h.
+extern const raw_policy_ops_t raw_stream_ops;
 
 #endif

@@ -1,11 +1,18 @@
-#include "courier_state.h"
-#include "presence.h"
+#include "courier.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "address.h"
+#include "attach.h"
+#include "dealer.h"
+#include "presence.h"
+#include "rejoin.h"
+#include "stream.h"
 
 #define COURIER_MAGIC 0x434f5552u
 
@@ -16,6 +23,58 @@ enum {
     COURIER_BURST = 64                  //  messages read before other events are handled
 };
 
+//  What may follow what:
+//
+//         +------------------------+
+//         |                        v
+//      JOINING ---> RUNNING <--> AWAY --> OVER
+//         |          |   |                 ^ ^
+//         |          |   +--> FAILED ------+ |
+//         |          |           |         | |
+//         |          +-----------+-> LEAVING |
+//         +----------------------------------+
+typedef enum { JOINING, RUNNING, AWAY, FAILED, LEAVING, OVER, PHASES } phase_t;
+
+struct courier {
+    uint32_t magic;
+    pthread_t thread;
+    bool started;
+    //  Set at birth.
+    handover_t *handover;
+    inquiry_t *inquiry;
+    const joining_t *joining;
+    char address [ADDRESS_BYTES];
+    credentials_t credentials;
+    int timeout_ms;
+    //  The thread's own.
+    phase_t phase;
+    void *context;                      //  ZeroMQ's, of all dealers
+    dealer_t *dealer;                   //  NULL: no connection (AWAY, between two tries)
+    attach_t *attach;                   //  the present window's, lent; NULL: none
+    uint64_t join_tag;                  //  of the last JOIN
+    uint64_t job;                       //  0: not joined
+    char run [WIRE_RUN_BYTES + 1];
+    bool inline_only;                   //  a received ring could not be mapped
+    bool inlined;
+    uint32_t heartbeat_ms;
+    course_t *received;
+    stream_t stream;
+    rejoin_t rejoin;
+    wire_progress_t told;               //  the last PROGRESS
+    int64_t deadline_ms;                //  of JOINING, LEAVING, and a try in AWAY
+    int busy_tries;                     //  JOINING: how often the server was busy
+    int64_t again_ms;                   //  JOINING: when to send JOIN again; 0: it is sent
+    bool gathering;                     //  the server has our JOIN, and waits for other ranks
+    int64_t stop_ms;                    //  AWAY: when the user asked to stop; 0: not yet
+    bool heard;                         //  a message of the server since ticked_ms
+    int64_t ticked_ms;                  //  when silence_ms was counted last
+    int64_t silence_ms;                 //  how long the server has been silent while we listened
+    int64_t beat_ms;                    //  our last HEARTBEAT
+    int64_t lost_ms;                    //  when we saw the server's end; 0: alive, as far as we know
+    const char *lost_how;
+    dealer_message_t message;
+};
+
 static const bool s_allowed [PHASES] [PHASES] = {
     [JOINING] = { [RUNNING] = true, [AWAY] = true, [OVER] = true },
     [RUNNING] = { [AWAY] = true, [FAILED] = true, [LEAVING] = true },
@@ -24,8 +83,8 @@ static const bool s_allowed [PHASES] [PHASES] = {
     [LEAVING] = { [OVER] = true }
 };
 
-void
-courier_move (courier_t *self, phase_t next)
+static void
+s_move (courier_t *self, phase_t next)
 {
     assert (s_allowed [self->phase] [next]);
     self->phase = next;
@@ -34,38 +93,45 @@ courier_move (courier_t *self, phase_t next)
 //  --------------------------------------------------------------------------
 //  Ends
 
+//  Whether the user has the loader.  Before that, tureen_loader_new reports an end.
+static bool
+s_has_joined (const courier_t *self)
+{
+    return handover_joined (self->handover) != NULL;
+}
+
 //  The job cannot be joined: tells the waiting thread.
 static void
 s_refuse (courier_t *self, int rc, const message_error_t *why)
 {
     handover_report (self->handover, rc, why);
-    courier_move (self, OVER);
+    s_move (self, OVER);
 }
 
 //  The job is lost.  No error before it was joined, because the user does not have the loader yet; nor when
 //  leaving, because the user has given the job up.
-void
-courier_fail (courier_t *self, int rc, const message_error_t *why)
+static void
+s_fail (courier_t *self, int rc, const message_error_t *why)
 {
     inquiry_close (self->inquiry, why->text);
-    if (!courier_has_joined (self))
+    if (!s_has_joined (self))
         s_refuse (self, rc, why);
     else if (self->phase == RUNNING || self->phase == AWAY) {
         handover_fail (self->handover, why);
-        courier_move (self, self->phase == RUNNING? FAILED: OVER);
+        s_move (self, self->phase == RUNNING? FAILED: OVER);
     }
     else if (self->phase == LEAVING)
-        courier_move (self, OVER);
+        s_move (self, OVER);
 }
 
 //  Adds the address and the state of the server.  Only for our own reasons; the server's texts stay as they
 //  are.
-void
-courier_fail_at (courier_t *self, int rc, const char *what)
+static void
+s_fail_at (courier_t *self, int rc, const char *what)
 {
     message_error_t why;
     message_fail (&why, "%.200s (server at %.250s)", what, self->address);
-    courier_fail (self, rc, &why);
+    s_fail (self, rc, &why);
 }
 
 static void
@@ -80,8 +146,9 @@ s_see_loss (courier_t *self, const char *how)
 //  --------------------------------------------------------------------------
 //  Sending
 
-bool
-courier_send (courier_t *self, wire_kind_t kind)
+//  A message of one frame, for the present job.  False: no room.
+static bool
+s_send (courier_t *self, wire_kind_t kind)
 {
     wire_head_t head = message_head (kind, self->job, 0);
     return dealer_send (self->dealer, &head, NULL, 0);
@@ -116,8 +183,361 @@ static void
 s_send_heartbeat (courier_t *self, int64_t now_ms)
 {
     if (self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2
-        && courier_send (self, WIRE_HEARTBEAT))
+        && s_send (self, WIRE_HEARTBEAT))
         self->beat_ms = now_ms;
+}
+
+//  --------------------------------------------------------------------------
+//  Going on
+
+//  The state of what was received.  False: the job cannot be resumed, or no memory.
+static bool
+s_describe (const courier_t *self, state_t *state)
+{
+    if (!joining_describe (self->joining, message_joined_info (handover_joined (self->handover)), state))
+        return false;
+    memcpy (state->run, self->run, sizeof state->run);
+    state->epoch = course_epoch (self->received);
+    state->batches = course_batches (self->received);
+    course_cut_t cut;
+    if (!course_taken (self->received, &state->taken) || !course_cut (self->received, &cut))
+        return false;
+    joining_set_part (self->joining, state->batches, &cut, &state->part);
+    return true;
+}
+
+//  Whether joining again helps: a loader that has not joined yet gets its job; a rank that lacks nothing lets
+//  the others continue.
+static bool
+s_can_go_on (const courier_t *self)
+{
+    state_t state;
+    if (self->phase == JOINING)
+        return self->rejoin.limit_ms >= 0;
+    if (self->phase != RUNNING || self->rejoin.limit_ms < 0
+    ||  (self->stream.last && joining_world_size (self->joining) == 1))
+        return false;
+    bool fine = s_describe (self, &state);
+    state_clear (&state);
+    return fine;
+}
+
+//  Drops the connection; the next one starts fresh.
+static void
+s_part (courier_t *self)
+{
+    dealer_destroy (&self->dealer);
+    self->attach = NULL;
+    self->job = 0;
+    self->inlined = false;
+    self->lost_ms = self->silence_ms = 0;
+    self->told = (wire_progress_t) { .consumed = 0 };
+}
+
+//  The server is gone; begins to look for it.
+static void
+s_go_away (courier_t *self, const char *how)
+{
+    message_error_t text;
+    int64_t now_ms = dealer_now_ms ();
+    s_part (self);
+    if (s_has_joined (self))
+        handover_retire (self->handover);
+    inquiry_lose (self->inquiry);
+    rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
+    message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
+        (double) self->rejoin.limit_ms / 1e3);
+    if (!self->stream.last)
+        handover_put_notice (self->handover, text.text);
+    s_move (self, AWAY);
+}
+
+//  A try to join again failed; why NULL: no server answered.
+static void
+s_postpone (courier_t *self, const char *why)
+{
+    s_part (self);
+    rejoin_postpone (&self->rejoin, why, dealer_now_ms ());
+}
+
+//  --------------------------------------------------------------------------
+//  Joining
+
+//  The server waits for other ranks, named in text: it is alive.
+static void
+s_wait_for_ranks (courier_t *self, const char *text)
+{
+    int patience_ms = self->timeout_ms > COURIER_GATHERING_MS? self->timeout_ms: COURIER_GATHERING_MS;
+    self->deadline_ms = dealer_now_ms () + patience_ms;
+    //  A thread in tureen_loader_new cannot get a notice; a user that knows of the loss is told once that the
+    //  server is back.
+    if (self->phase == AWAY) {
+        rejoin_hear (&self->rejoin, text);
+        if (!self->gathering && !self->stream.last)
+            handover_put_notice (self->handover, text);
+    }
+    self->gathering = true;
+}
+
+//  On a new dealer, or after LEAVE on the same.  0, or -errno and why.
+static int
+s_send_join (courier_t *self, message_error_t *why)
+{
+    joining_frames_t frames;
+    state_t state;
+    bool again = self->received != NULL;
+    if (again && !s_describe (self, &state)) {
+        state_clear (&state);
+        message_fail (why, "out of memory for the request");
+        return -ENOMEM;
+    }
+    joining_onward_t onward = { .from = again? &state: joining_state (self->joining),
+        .inlined = self->inline_only };
+    if (again) {
+        onward.recent = recent_numbers (&self->stream.recent, &onward.recent_count);
+        onward.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
+    }
+    int rc = joining_make (self->joining, &onward, &frames, why);
+    if (again)
+        state_clear (&state);
+    if (rc)
+        return rc;
+    wire_head_t head = message_head (WIRE_JOIN, 0, ++self->join_tag);
+    bool sent = dealer_send (self->dealer, &head, frames.frames, frames.count);
+    joining_frames_clear (&frames);
+    self->deadline_ms = dealer_now_ms () + self->timeout_ms;
+    self->gathering = false;
+    if (!sent)
+        message_fail (why, "the socket has no room for the request");
+    return sent? 0: -EAGAIN;
+}
+
+//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used;
+//  -ETIMEDOUT: the server may still hand it over, so that neither is right.
+static int
+s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
+{
+    const char *path = message_joined_ring_path (joined);
+    int rc = path? attach_new (attach_p, path, dealer_peer (self->dealer), message_joined_ring_token (joined),
+        message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
+    if (rc == -EPERM && !*attach_p) {
+        message_error_t text;
+        message_fail (&text, "another user than the server's listens at '%.250s': batches come through the "
+            "server's main socket, which is slower", path);
+        handover_put_notice (self->handover, text.text);
+    }
+    if (rc == 0 || rc == -ETIMEDOUT)
+        return rc;
+    if (*attach_p)
+        return -EREMCHG;
+    message_joined_set_inline (joined);
+    self->inlined = true;
+    return s_send (self, WIRE_INLINE)? 0: -EAGAIN;
+}
+
+//  Lets it begin in the given state.
+static int
+s_begin (const joining_t *joining, course_t *course)
+{
+    const state_t *from = joining_state (joining);
+    const course_cut_t fresh = { .batches = 0 };
+    if (!course)
+        return -ENOMEM;
+    const course_cut_t *cut = from? &from->part.cut: &fresh;
+    if (!course_set_node (course, joining_nodes (joining), joining_node (joining), cut))
+        return -ENOMEM;
+    return !from || course_resume (course, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
+}
+
+//  Makes the courses, from the given state.
+static int
+s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
+{
+    size_t count;
+    const uint64_t *list = joining_list (self->joining, &count);
+    self->received = course_new (list, count, info->dataset_samples);
+    *given_p = course_new (list, count, info->dataset_samples);
+    int rc = s_begin (self->joining, self->received);
+    return rc? rc: s_begin (self->joining, *given_p);
+}
+
+//  Opens the window of a job that was joined.  0, or -errno.
+static int
+s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
+{
+    course_t *given = NULL;
+    bool first = !self->received;
+    int rc = first? s_make_courses (self, message_joined_info (*joined_p), &given): 0;
+    const message_joined_t *joined = *joined_p;
+    attach_t *attach = *attach_p;
+    window_t *window = rc? NULL:
+        handover_window_new (self->handover, joined_p, attach_p, attach? attach_data (attach): NULL,
+        self->stream.before + self->stream.sequence);
+    if (window) {
+        self->attach = attach;
+        snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
+        self->stream.received = self->received;
+        if (!first)
+            course_go_on (self->received);
+        stream_begin (&self->stream, joined);
+        handover_open (self->handover, &window, first? &given: NULL);
+    }
+    else if (rc == 0)
+        rc = -ENOMEM;
+    course_destroy (&given);
+    return rc;
+}
+
+//  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
+//  that LEAVE is done before the JOIN.
+static void
+s_join_inline (courier_t *self, attach_t **attach_p)
+{
+    message_error_t why;
+    //  A rank that leaves would end the job for the other ranks.
+    if (joining_world_size (self->joining) > 1) {
+        s_fail_at (self, -EPROTO, "the ring cannot be mapped; ask for TUREEN_INLINE");
+        return;
+    }
+    self->inline_only = true;
+    bool left = s_send (self, WIRE_LEAVE);
+    self->job = 0;
+    attach_destroy (attach_p);
+    int rc = left? s_send_join (self, &why): -EAGAIN;
+    if (rc)
+        s_fail_at (self, rc, left? why.text: "the ring cannot be mapped");
+}
+
+//  The server is found again.
+static void
+s_come_back (courier_t *self, const tureen_info_t *info, bool again)
+{
+    message_error_t text;
+    int64_t now_ms = dealer_now_ms ();
+    rejoin_found (&self->rejoin, now_ms);
+    message_fail (&text, "the server is back after %.3g seconds; %s as job %" PRIu64 "%s",
+        (double) (now_ms - self->rejoin.since_ms) / 1e3, again? "going on": "joined", info->job,
+        again && info->forked? ", a fork: its run goes on elsewhere": "");
+    if (!self->stream.last)
+        handover_put_notice (self->handover, text.text);
+}
+
+static void
+s_begin_running (courier_t *self, const tureen_info_t *info, bool again)
+{
+    if (self->phase == AWAY)
+        s_come_back (self, info, again);
+    s_move (self, RUNNING);
+    if (!again)
+        handover_report (self->handover, 0, NULL);
+}
+
+//  The server has our token and does not answer.  It may still hand the ring over, to a closed socket: the
+//  job is useless.  Joins a new one on another connection.
+static void
+s_forsake (courier_t *self)
+{
+    static const char how [] = "the server did not hand over the ring";
+    if (self->phase == AWAY)
+        s_postpone (self, how);
+    else if (s_can_go_on (self))
+        s_go_away (self, how);
+    else
+        s_fail_at (self, -ETIMEDOUT, how);
+}
+
+//  Whether JOINED is what was asked for, and fits the earlier joining.
+static bool
+s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_t *why)
+{
+    const tureen_info_t *info = message_joined_info (joined);
+    if (info->world_size != joining_world_size (self->joining) || info->rank != joining_rank (self->joining))
+        return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not "
+            "%" PRIu32 " of %" PRIu32,
+            info->rank, info->world_size, joining_rank (self->joining), joining_world_size (self->joining));
+    if (info->nodes != joining_nodes (self->joining) || info->node != joining_node (self->joining))
+        return message_fail (why, "the server took this process for node %" PRIu32 " of %" PRIu32 ", not "
+            "%" PRIu32 " of %" PRIu32,
+            info->node, info->nodes, joining_node (self->joining), joining_nodes (self->joining));
+    return !self->received || rejoin_is_same (handover_joined (self->handover), joined, why);
+}
+
+//  Takes self->message, the JOINED that answers it.
+static void
+s_take_joined (courier_t *self)
+{
+    message_error_t why;
+    message_joined_t *joined;
+    attach_t *attach = NULL;
+    if (!message_read_joined (self->message.frames, self->message.count, joining_batch_size (self->joining),
+            &joined, &why)) {
+        s_fail_at (self, -EPROTO, why.text);
+        return;
+    }
+    const tureen_info_t *info = message_joined_info (joined);
+    self->job = info->job;
+    self->heartbeat_ms = message_joined_heartbeat_ms (joined);
+    bool again = self->received != NULL;
+    int rc = s_is_ours (self, joined, &why)? 0: -EPROTO;
+    if (rc)
+        s_fail_at (self, rc, why.text);
+    else {
+        rc = s_take_transport (self, joined, &attach);
+        if (rc == -EREMCHG)
+            s_join_inline (self, &attach);
+        else if (rc == -ETIMEDOUT)
+            s_forsake (self);
+        else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0)
+            s_begin_running (self, info, again);
+        else
+            s_fail_at (self, rc, rc == -EPROTO? "the server took a state that does not fit its data":
+                "out of memory for the job's window");
+    }
+    attach_destroy (&attach);
+    message_joined_destroy (&joined);
+}
+
+//  --------------------------------------------------------------------------
+//  Looking for the server
+
+//  The user stops while the server is away.  If a JOIN may have arrived, waits for its answer, to leave its
+//  job; a JOIN that waits for other ranks has no job yet.
+static void
+s_stop_away (courier_t *self, int64_t now_ms)
+{
+    if (self->stop_ms == 0)
+        self->stop_ms = now_ms;
+    if (!self->dealer || self->gathering || !dealer_was_connected (self->dealer)
+        || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
+        s_move (self, OVER);
+}
+
+//  Looks for the server that is gone.
+static void
+s_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
+{
+    message_error_t why;
+    if (view->stop) {
+        s_stop_away (self, now_ms);
+        return;
+    }
+    //  A user that takes nothing needs no new window: otherwise each server that comes and goes would leave
+    //  one behind.
+    if (!self->dealer && view->queued > WIRE_SLOTS_MAX)
+        self->rejoin.since_ms = now_ms;
+    else if (rejoin_is_over (&self->rejoin, now_ms)) {
+        rejoin_explain (&self->rejoin, self->address, now_ms, &why);
+        s_fail (self, -ECONNRESET, &why);
+    }
+    else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)) {
+        int rc = dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why);
+        rc = rc? rc: s_send_join (self, &why);
+        //  The server cannot come back to a place that is another user's.
+        if (rc == -EPERM)
+            s_fail (self, rc, &why);
+        else if (rc)
+            s_postpone (self, why.text);
+    }
 }
 
 //  --------------------------------------------------------------------------
@@ -130,7 +550,7 @@ s_take_stream (courier_t *self, uint8_t kind)
     bool fine = kind == WIRE_BATCH? stream_take_batch (&self->stream, &self->message, &why):
         stream_take_epoch_end (&self->stream, &self->message, &why);
     if (!fine)
-        courier_fail_at (self, -EPROTO, why.text);
+        s_fail_at (self, -EPROTO, why.text);
 }
 
 //  The server has no room for another job at the moment.  False: no more tries, or the time is up.
@@ -152,20 +572,20 @@ s_take_note (courier_t *self, bool ended)
     message_error_t why;
     message_note_t note;
     if (!message_read_note (self->message.frames, self->message.count, &note, &why)) {
-        courier_fail_at (self, -EPROTO, why.text);
+        s_fail_at (self, -EPROTO, why.text);
         return;
     }
     //  A long text leaves room for the code.
     message_fail (&why, "%s: %.420s (%s)", ended? "the server ended the job": "the server refused", note.text,
         note.code);
-    if (!ended && self->phase == JOINING && !strcmp (note.code, "busy") && s_ask_again (self))
+    if (!ended && self->phase == JOINING && rejoin_asks_again (note.code) && s_ask_again (self))
         return;
-    if (rejoin_helps (note.code) && courier_can_go_on (self))
-        courier_go_away (self, why.text);
-    else if (self->phase == AWAY && rejoin_may_pass (note.code, courier_has_joined (self)))
-        courier_postpone (self, why.text);
+    if (rejoin_helps (note.code) && s_can_go_on (self))
+        s_go_away (self, why.text);
+    else if (self->phase == AWAY && rejoin_may_pass (note.code, s_has_joined (self)))
+        s_postpone (self, why.text);
     else
-        courier_fail (self, -ECONNREFUSED, &why);
+        s_fail (self, -ECONNREFUSED, &why);
 }
 
 static void
@@ -178,7 +598,7 @@ s_take_notice (courier_t *self)
     uint64_t count;
     char *json;
     if (self->phase != RUNNING && !strcmp (note.code, "gathering"))
-        courier_wait_for_ranks (self, note.text);
+        s_wait_for_ranks (self, note.text);
     else if (!strcmp (note.code, "unreadable")
     &&  message_read_unreadable (self->message.frames, self->message.count, &count, &json, &why))
         handover_put_unreadable (self->handover, count, json, note.text);
@@ -193,7 +613,7 @@ s_take_message (courier_t *self)
     message_error_t why;
     message_status_t status = message_read_head (self->message.frames, self->message.count, &head, &why);
     if (status == MESSAGE_BROKEN)
-        courier_fail_at (self, -EPROTO, why.text);
+        s_fail_at (self, -EPROTO, why.text);
     //  Ignores a message for another job: an answer that came late.
     if (status != MESSAGE_OK || (head.job && self->job && head.job != self->job))
         return;
@@ -207,7 +627,7 @@ s_take_message (courier_t *self)
     if (head.kind == WIRE_ERROR || head.kind == WIRE_ENDED)
         s_take_note (self, head.kind == WIRE_ENDED);
     else if (joining && head.kind == WIRE_JOINED)
-        courier_take_joined (self);
+        s_take_joined (self);
     else if (self->phase == RUNNING && (head.kind == WIRE_BATCH || head.kind == WIRE_EPOCH_END))
         s_take_stream (self, head.kind);
     else if ((self->phase == RUNNING || joining) && head.kind == WIRE_NOTICE)
@@ -255,13 +675,13 @@ s_check_loss (courier_t *self, int64_t now_ms)
     if (self->lost_ms == 0 || (!joining && now_ms - self->lost_ms < COURIER_GRACE_MS))
         return;
     if (self->phase == AWAY)
-        courier_postpone (self, self->lost_how);
-    else if (courier_can_go_on (self))
-        courier_go_away (self, self->lost_how);
+        s_postpone (self, self->lost_how);
+    else if (s_can_go_on (self))
+        s_go_away (self, self->lost_how);
     else {
-        courier_fail_at (self, -ECONNRESET, self->lost_how);
+        s_fail_at (self, -ECONNRESET, self->lost_how);
         if (self->phase == FAILED)
-            courier_move (self, OVER);
+            s_move (self, OVER);
     }
 }
 
@@ -276,9 +696,9 @@ s_check_welcome (courier_t *self)
         return;
     //  A server with other keys, or none, may be the wrong one, and the right one may be back in a while.
     if (welcome == DEALER_SHUT_OUT && self->phase == AWAY)
-        courier_postpone (self, why.text);
+        s_postpone (self, why.text);
     else
-        courier_fail (self, -EACCES, &why);
+        s_fail (self, -EACCES, &why);
 }
 
 //  The time for the answer continues.
@@ -290,10 +710,10 @@ s_check_busy (courier_t *self, int64_t now_ms)
         return;
     int64_t deadline_ms = self->deadline_ms;
     self->again_ms = 0;
-    int rc = courier_send_join (self, &why);
+    int rc = s_send_join (self, &why);
     self->deadline_ms = deadline_ms;
     if (rc)
-        courier_fail (self, rc, &why);
+        s_fail (self, rc, &why);
 }
 
 static void
@@ -304,21 +724,21 @@ s_check_deadline (courier_t *self, int64_t now_ms)
     message_error_t why;
     char how [PRESENCE_BYTES];
     if (self->phase == JOINING && self->gathering)
-        courier_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
+        s_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
     else if (self->phase == JOINING && !dealer_was_connected (self->dealer)
         && presence_is_starting (self->address, how)
-    &&  courier_can_go_on (self)) {
+    &&  s_can_go_on (self)) {
         message_fail (&why, "no server listens yet: %s", how);
-        courier_go_away (self, why.text);
+        s_go_away (self, why.text);
     }
     else if (self->phase == JOINING) {
         address_fail (self->address, self->timeout_ms, &why);
         s_refuse (self, -ETIMEDOUT, &why);
     }
     else if (self->phase == LEAVING)
-        courier_move (self, OVER);
+        s_move (self, OVER);
     else if (self->phase == AWAY && self->dealer)
-        courier_postpone (self, NULL);
+        s_postpone (self, NULL);
 }
 
 static int64_t
@@ -358,10 +778,10 @@ s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
         s_send_heartbeat (self, now_ms);
         s_send_question (self);
     }
-    if (view->leave && courier_send (self, WIRE_LEAVE)) {
+    if (view->leave && s_send (self, WIRE_LEAVE)) {
         inquiry_close (self->inquiry, "the job is over");
         self->deadline_ms = now_ms + COURIER_LEAVE_MS;
-        courier_move (self, LEAVING);
+        s_move (self, LEAVING);
     }
 }
 
@@ -413,7 +833,7 @@ s_serve (courier_t *self)
         handover_view_t view = handover_look (self->handover);
         int64_t now_ms = dealer_now_ms ();
         if (self->phase == AWAY)
-            courier_seek (self, &view, now_ms);
+            s_seek (self, &view, now_ms);
         else
             s_tell (self, &view, now_ms);
         if (self->phase == OVER)
@@ -439,7 +859,7 @@ s_run (void *argument)
     self->context = dealer_begin_context ();
     int rc = dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why);
     if (rc == 0)
-        rc = courier_send_join (self, &why);
+        rc = s_send_join (self, &why);
     if (rc)
         s_refuse (self, rc, &why);
     s_serve (self);

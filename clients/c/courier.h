@@ -5,9 +5,10 @@
  *                ENDED came .. OVER.  A rank's JOIN is answered when all ranks have joined: until then,
  *                JOINING or AWAY, the server says every second that it waits.
  *  failure:      JOINING: refused, not admitted, no answer, an invalid answer: reported to the waiting
- *                thread, OVER.  If the server is only busy, the courier first repeats the JOIN
- *                COURIER_BUSY_TRIES times, after ever longer pauses.  JOINING: the server is gone before its
- *                answer, is ending, or does not listen yet: AWAY, as below, but with nothing received.
+ *                thread, OVER.  If the server is only busy, or is opening the data set again, the courier
+ *                first repeats the JOIN COURIER_BUSY_TRIES times, after ever longer pauses.  JOINING: the
+ *                server is gone before its answer, is ending, or does not listen yet: AWAY, as below, but
+ *                with nothing received.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent
  *                for ten heartbeats), is ending, or does not know us any more: AWAY: the courier looks for a
  *                server, and joins again from what was received (rejoin.h) .. RUNNING.  Received batches stay

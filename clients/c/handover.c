@@ -8,8 +8,229 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-#include "batch.h"
-#include "window.h"
+
+//  --------------------------------------------------------------------------
+//  Batches and windows
+
+#define BATCH_MAGIC 0x42544348u         //  while GIVEN
+#define BATCH_MAGIC_IDLE 0x62746368u    //  while FREE or QUEUED: the user must not use it
+
+typedef enum { BATCH_FREE, BATCH_QUEUED, BATCH_GIVEN } batch_state_t;
+
+struct tureen_batch {
+    uint32_t magic;
+    batch_state_t state;                //  under the handover's mutex
+    //  Set when the job is joined.
+    handover_t *handover;
+    window_t *window;                   //  the window that it belongs to
+    const tureen_info_t *info;
+    uint64_t *ids;                      //  room for batch_size
+    uint64_t *step;                     //  room for the ids of all ranks; with one rank: ids
+    uint8_t *ring;                      //  this slot's; NULL: inline, or in no slot
+    size_t slot_bytes;
+    //  Set by s_fill_batch.
+    wire_batch_t head;                  //  its sequence is the window's
+    size_t step_count;
+    uint64_t sequence;                  //  the loader's
+    uint8_t *data;
+    uint8_t *copy;                      //  inline, if the message is not aligned
+    zmq_msg_t message;                  //  inline; else empty
+};
+
+#define WINDOW_MAGIC 0x57494e44u
+
+//  What one joining gave: the ring, and as many batches as it has slots.  A rank may get some more, in no
+//  slot: the steps that it lacks from before its coming.
+//
+//  A loader that joins again gets a new one; the old one stays until the last of its batches, received
+//  before, is released.
+//  The ring's socket stays open with it: a living server would take its end for the client's, and empty the
+//  ring.
+//
+//  Invariants, under the mutex:
+//    W1  used counts the batches that are QUEUED or GIVEN.
+//    W2  released <= consumed, in the numbers of this joining; neither goes back.
+//    W3  a window that is retired and not used is destroyed.
+struct window {
+    uint32_t magic;
+    //  Set at birth.
+    message_joined_t *joined;
+    bool lends_joined;                  //  the handover keeps it
+    attach_t *attach;                   //  NULL: inline
+    uint64_t sequence_base;             //  how many of the loader's batches came before this window's first
+    uint32_t slots;
+    uint64_t *ids;                      //  of all batches
+    tureen_batch_t batches [WIRE_SLOTS_MAX];
+    //  The courier's.
+    tureen_batch_t *loose [WINDOW_LOOSE_MAX];   //  each with its ids behind it
+    size_t loose_count;
+    //  Shared, under the handover's mutex.
+    bool retired;
+    uint32_t used;
+    uint64_t consumed;                  //  as PROGRESS has it
+    uint64_t looked;                    //  `consumed` as the courier last saw it
+    uint64_t released;
+    window_t *next;                     //  among the retired
+};
+
+//  No element of an array is longer than 8 bytes, and ZeroMQ puts the bytes of a large message at a multiple
+//  of 8 that is none of 16.
+enum { BATCH_ALIGNMENT = 64, BATCH_ALIGNMENT_LEAST = 8 };
+
+//  How many ids a batch needs room for.
+static size_t
+s_room (const tureen_info_t *info)
+{
+    return info->world_size == 1? info->batch_size: ((size_t) info->world_size + 1) * info->batch_size;
+}
+
+//  Makes a FREE batch of zeroed memory; ring and ids (s_room of them) are lent.
+static void
+s_init_batch (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined,
+    uint64_t *ids, uint8_t *ring)
+{
+    assert (self && self->magic == 0);
+    self->magic = BATCH_MAGIC_IDLE;
+    self->handover = handover;
+    self->window = window;
+    self->info = message_joined_info (joined);
+    self->ids = ids;
+    self->step = self->info->world_size == 1? ids: ids + self->info->batch_size;
+    self->ring = ring;
+    self->slot_bytes = message_joined_slot_bytes (joined);
+    zmq_msg_init (&self->message);
+}
+
+//  ZeroMQ may hand out a message in the middle of its receive buffer, at any address; arrays need a better
+//  one.
+static bool
+s_take_payload (tureen_batch_t *self, zmq_msg_t *payload)
+{
+    uint8_t *data = zmq_msg_data (payload);
+    if ((uintptr_t) data % BATCH_ALIGNMENT_LEAST == 0) {
+        zmq_msg_move (&self->message, payload);
+        self->data = zmq_msg_data (&self->message);
+        return true;
+    }
+    void *copy;
+    if (posix_memalign (&copy, BATCH_ALIGNMENT, self->slot_bytes))
+        return false;
+    memcpy (copy, data, self->slot_bytes);
+    self->copy = self->data = copy;
+    return true;
+}
+
+//  Fills a FREE batch; payload (NULL for the ring) is moved from.  False: no memory for a copy, and nothing
+//  is changed.
+static bool
+s_fill_batch (tureen_batch_t *self, const message_batch_t *from, zmq_msg_t *payload)
+{
+    assert (self->magic == BATCH_MAGIC_IDLE && !self->copy);
+    self->data = self->ring;
+    if (payload && !s_take_payload (self, payload))
+        return false;
+    assert (self->data);
+    self->head = from->head;
+    self->sequence = self->window->sequence_base + from->head.sequence;
+    memcpy (self->ids, from->ids, from->head.count * sizeof *self->ids);
+    self->step_count = from->step_count;
+    if (self->step != self->ids)
+        memcpy (self->step, from->step, from->step_count * sizeof *self->step);
+    return true;
+}
+
+//  Drops what the batch owns of its message.
+static void
+s_clear_batch (tureen_batch_t *self)
+{
+    zmq_msg_close (&self->message);
+    zmq_msg_init (&self->message);
+    free (self->copy);
+    self->copy = self->data = NULL;
+}
+
+window_t *
+handover_window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
+    uint64_t sequence_base)
+{
+    assert (joined_p && *joined_p && attach_p);
+    const tureen_info_t *info = message_joined_info (*joined_p);
+    window_t *self = calloc (1, sizeof *self);
+    uint64_t *ids = calloc (info->slots * s_room (info), sizeof *ids);
+    if (!self || !ids) {
+        free (self);
+        free (ids);
+        return NULL;
+    }
+    self->magic = WINDOW_MAGIC;
+    self->slots = info->slots;
+    self->ids = ids;
+    self->sequence_base = sequence_base;
+    for (uint32_t slot = 0; slot < info->slots; slot++)
+        s_init_batch (&self->batches [slot], handover, self, *joined_p, ids + slot * s_room (info),
+            base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
+    self->joined = *joined_p;
+    self->attach = *attach_p;
+    *joined_p = NULL;
+    *attach_p = NULL;
+    return self;
+}
+
+void
+handover_window_destroy (window_t **self_p)
+{
+    assert (self_p);
+    window_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == WINDOW_MAGIC);
+    for (uint32_t slot = 0; slot < self->slots; slot++)
+        s_clear_batch (&self->batches [slot]);
+    for (size_t index = 0; index < self->loose_count; index++) {
+        s_clear_batch (self->loose [index]);
+        free (self->loose [index]);
+    }
+    attach_destroy (&self->attach);
+    if (!self->lends_joined)
+        message_joined_destroy (&self->joined);
+    free (self->ids);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+static tureen_batch_t *
+s_free_loose (window_t *self)
+{
+    for (size_t index = 0; index < self->loose_count; index++)
+        if (self->loose [index]->state == BATCH_FREE)
+            return self->loose [index];
+    if (self->loose_count == WINDOW_LOOSE_MAX)
+        return NULL;
+    size_t room = s_room (message_joined_info (self->joined));
+    tureen_batch_t *batch = calloc (1, sizeof *batch + room * sizeof *batch->ids);
+    if (batch) {
+        s_init_batch (batch, self->batches [0].handover, self, self->joined, (uint64_t *) (batch + 1), NULL);
+        self->loose [self->loose_count++] = batch;
+    }
+    return batch;
+}
+
+//  The bits of batches in slots that the user still has although a later one was released.
+static uint64_t
+s_kept (const window_t *self)
+{
+    uint64_t kept = 0;
+    for (uint32_t slot = 0; slot < self->slots; slot++) {
+        const tureen_batch_t *batch = &self->batches [slot];
+        if (batch->state == BATCH_GIVEN && batch->head.sequence < self->released)
+            kept |= (uint64_t) 1 << slot;
+    }
+    return kept;
+}
+
+//  --------------------------------------------------------------------------
+//  The handover
 
 #define HANDOVER_MAGIC 0x484e4452u
 
@@ -87,9 +308,9 @@ handover_destroy (handover_t **self_p)
     while (self->retired) {
         window_t *window = self->retired;
         self->retired = window->next;
-        window_destroy (&window);
+        handover_window_destroy (&window);
     }
-    window_destroy (&self->window);
+    handover_window_destroy (&self->window);
     message_joined_destroy (&self->joined);
     course_destroy (&self->course);
     for (size_t index = 0; index < self->notice_count; index++)
@@ -198,7 +419,7 @@ handover_retire (handover_t *self)
     self->retired = window;
     window = s_forget (self, window);
     s_unlock (self);
-    window_destroy (&window);
+    handover_window_destroy (&window);
 }
 
 void
@@ -235,12 +456,14 @@ handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *pa
 {
     //  The present window changes on our thread only.
     window_t *window = self->window;
-    assert (window);
+    uint32_t slot = from->head.slot;
+    assert (window && window->magic == WINDOW_MAGIC && (slot == WIRE_SLOT_NONE || slot < window->slots));
     s_lock (self);
-    tureen_batch_t *batch = window_free (window, from->head.slot);
+    tureen_batch_t *batch = slot == WIRE_SLOT_NONE? s_free_loose (window): &window->batches [slot];
+    bool is_free = batch && batch->state == BATCH_FREE;
     s_unlock (self);
     //  A FREE batch is the courier's: it is filled without the lock.
-    if (!batch || !batch_fill (batch, from, payload))
+    if (!is_free || !s_fill_batch (batch, from, payload))
         return false;
     s_lock (self);
     if (!self->failed && !self->stopped) {
@@ -249,7 +472,7 @@ handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *pa
         s_append (self, &(entry_t) { .batch = batch });
     }
     else
-        batch_clear (batch);
+        s_clear_batch (batch);
     s_unlock (self);
     return true;
 }
@@ -326,7 +549,7 @@ handover_look (handover_t *self)
     if (window) {
         view.progress.consumed = window->looked = window->consumed;
         view.progress.released = window->released;
-        view.progress.kept = window_kept (window);
+        view.progress.kept = s_kept (window);
     }
     view.queued = self->queue_count;
     view.full = self->queue_count == HANDOVER_QUEUE_MAX;
@@ -474,7 +697,7 @@ void
 handover_release (handover_t *self, tureen_batch_t *batch)
 {
     batch->magic = BATCH_MAGIC_IDLE;
-    batch_clear (batch);
+    s_clear_batch (batch);
     s_lock (self);
     assert (batch->state == BATCH_GIVEN);
     window_t *window = batch->window;
@@ -485,7 +708,7 @@ handover_release (handover_t *self, tureen_batch_t *batch)
         window->released = batch->head.sequence + 1;
     window = s_forget (self, window);
     s_unlock (self);
-    window_destroy (&window);
+    handover_window_destroy (&window);
     handover_wake (self);
 }
 
@@ -498,7 +721,7 @@ handover_stop (handover_t *self)
     while (self->queue_count) {
         entry_t *entry = &self->queue [self->queue_first];
         if (entry->batch) {
-            batch_clear (entry->batch);
+            s_clear_batch (entry->batch);
             entry->batch->state = BATCH_FREE;
             entry->batch->window->used--;
         }
@@ -576,4 +799,110 @@ handover_figures (handover_t *self)
     handover_figures_t figures = self->figures;
     s_unlock (self);
     return figures;
+}
+
+//  --------------------------------------------------------------------------
+//  The user's view
+
+uint64_t
+tureen_batch_epoch (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.epoch;
+}
+
+uint64_t
+tureen_batch_index (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.index;
+}
+
+uint64_t
+tureen_batch_sequence (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->sequence;
+}
+
+size_t
+tureen_batch_count (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.count;
+}
+
+const uint64_t *
+tureen_batch_ids (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->ids;
+}
+
+bool
+tureen_batch_padding (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.flags & WIRE_BATCH_PADDING;
+}
+
+static const tureen_field_t *
+s_find_field (const tureen_batch_t *self, const char *name)
+{
+    for (size_t index = 0; index < self->info->field_count; index++)
+        if (!strcmp (self->info->fields [index].name, name))
+            return &self->info->fields [index];
+    return NULL;
+}
+
+bool
+tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array)
+{
+    assert (self && self->magic == BATCH_MAGIC && name && array);
+    memset (array, 0, sizeof *array);
+    const tureen_field_t *field = s_find_field (self, name);
+    if (!field)
+        return false;
+    array->data = self->data + field->offset;
+    array->dtype = field->dtype;
+    array->dimensions = field->dimensions + 1;
+    array->shape [0] = self->head.count;
+    memcpy (array->shape + 1, field->shape, field->dimensions * sizeof *field->shape);
+    array->bytes = self->head.count * field->sample_bytes;
+    return true;
+}
+
+bool
+tureen_batch_ragged (const tureen_batch_t *self, const char *name, void *values, int64_t *offsets)
+{
+    assert (self && self->magic == BATCH_MAGIC && name && offsets);
+    const tureen_field_t *field = s_find_field (self, name);
+    if (!field || !field->lengths)
+        return false;
+    const int64_t *lengths = (const int64_t *) (const void *) (self->data
+        + s_find_field (self, field->lengths)->offset);
+    size_t row_bytes = field->sample_bytes / field->shape [0];
+    offsets [0] = 0;
+    for (size_t sample = 0; sample < self->head.count; sample++) {
+        //  The user may have written there, and a server is not believed.
+        int64_t most = (int64_t) field->shape [0], length = lengths [sample];
+        length = length < 0? 0: length > most? most: length;
+        offsets [sample + 1] = offsets [sample] + length;
+        if (values && length)
+            memcpy ((uint8_t *) values + (size_t) offsets [sample] * row_bytes,
+                self->data + field->offset + sample * field->sample_bytes, (size_t) length * row_bytes);
+    }
+    return true;
+}
+
+void
+tureen_batch_release (tureen_batch_t **self_p)
+{
+    assert (self_p);
+    tureen_batch_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == BATCH_MAGIC);
+    *self_p = NULL;
+    handover_release (self->handover, self);
 }

@@ -4,7 +4,7 @@
  *  order; the courier reads the job's progress from that.  One mutex, one condition for threads that wait for
  *  the courier, one eventfd to wake the courier in its poll; no socket is touched here.
  *
- *  A batch is one of as many as the window has slots, made once (window.h):
+ *  A batch is one of as many as the window has slots, made once:
  *      FREE --put--> QUEUED --take--> GIVEN --release--> FREE
  *  Its content is the courier's while FREE and the user's while GIVEN; in between no thread touches it.
  *  Batches in no slot (of ranks) are the same, but made when they come.  Each joining of the job has a
@@ -24,13 +24,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <zmq.h>
+#include "attach.h"
 #include "course.h"
 #include "message.h"
 #include "tureen.h"
 #include "wire.h"
 
 typedef struct handover handover_t;
-struct window;
+typedef struct window window_t;     //  what one joining gave: the ring and its batches
 
 enum { HANDOVER_QUEUE_MAX = 256 };
 _Static_assert ((int) HANDOVER_QUEUE_MAX > (int) WIRE_SLOTS_MAX, "a whole window can be queued");
@@ -45,9 +46,18 @@ void handover_destroy (handover_t **self_p);
 
 //  --- For the courier.
 
+//  Batches in no slot that are in use at a time.  A server sends no more than a window's worth and a few.
+enum { WINDOW_LOOSE_MAX = 2 * WIRE_SLOTS_MAX };
+
+//  Takes over *joined_p and *attach_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL:
+//  no memory, and both are still the caller's.
+window_t *handover_window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p,
+    uint8_t *base, uint64_t sequence_base);
+void handover_window_destroy (window_t **self_p);
+
 //  The job is joined, or joined again after handover_retire: takes *window_p over.  course_p: of what the
 //  user is given; taken over the first time, NULL later.
-void handover_open (handover_t *self, struct window **window_p, course_t **course_p);
+void handover_open (handover_t *self, window_t **window_p, course_t **course_p);
 //  The job is lost and will be joined again: entries already put are still taken.
 void handover_retire (handover_t *self);
 //  There is nothing left to join for: every take is TUREEN_END.  Instead of all other calls; before any

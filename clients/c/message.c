@@ -60,6 +60,8 @@ s_frames_of (uint8_t kind)
         case WIRE_NOTICE:
         case WIRE_EXPLAIN_REPLY:
         case WIRE_DRAINING:
+        case WIRE_ADDING:
+        case WIRE_REMOVED:
             return 2;
         case WIRE_BATCH:
             return 3;

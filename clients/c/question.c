@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { QUESTION_TAG = 1, QUESTION_STATUS_MS = 10000 };
 
@@ -66,14 +67,14 @@ s_wait (question_t *self, wire_kind_t reply, int timeout_ms, char **json_p, mess
 }
 
 int
-question_ask (question_t *self, wire_kind_t kind, wire_kind_t reply, int timeout_ms, char **json_p,
-    message_error_t *error)
+question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
+    char **json_p, message_error_t *error)
 {
     *json_p = NULL;
     wire_head_t head = message_head (kind, 0, QUESTION_TAG);
-    message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
-    bool sent = dealer_send (self->dealer, &head, &frame, 1);
-    assert (sent);                      //  the first message of its connection
+    message_frame_t frame = { .data = (const uint8_t *) text, .size = strlen (text) };
+    if (!dealer_send (self->dealer, &head, &frame, 1))
+        return -EAGAIN;                 //  the connection broke after an earlier answer, and stays broken
     return s_wait (self, reply, timeout_ms, json_p, error);
 }
 
@@ -98,7 +99,7 @@ s_ask_status (question_t *question, const tureen_options_t *options, char **json
     int rc = question_open (question, options, error);
     if (rc)
         return rc;
-    rc = question_ask (question, WIRE_STATUS, WIRE_STATUS_REPLY, patience_ms, json_p, error);
+    rc = question_ask (question, WIRE_STATUS, "{}", WIRE_STATUS_REPLY, patience_ms, json_p, error);
     if (rc == -ETIMEDOUT)
         address_absent (question->address, question->how, error);
     if (rc != -EAGAIN)

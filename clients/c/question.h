@@ -1,4 +1,5 @@
-/*  question -- one question on a connection of its own, and its answer: STATUS, DRAIN.
+/*  question -- a question on a connection of its own, and its answer; then perhaps another one: STATUS,
+ *  DRAIN, ADD, REMOVE.
  *
  *  Owner: one thread.
  */
@@ -19,11 +20,11 @@ typedef struct {
 //  Connects to the address with the keys of the options.  0; or -errno with error filled.  question_close in
 //  any case.
 int question_open (question_t *self, const tureen_options_t *options, message_error_t *error) TUREEN_CHECKED;
-//  Asks, with an empty object, and waits for an answer of the kind reply: its JSON, malloc'ed.  -ETIMEDOUT:
+//  Asks, with this JSON, and waits for an answer of the kind reply: its JSON, malloc'ed.  -ETIMEDOUT:
 //  there is no server, -EAGAIN: none has answered in time; error is not filled.  Else -errno with error
 //  filled; -EACCES: the server does not let us in, -ECONNREFUSED: it refuses.
-int question_ask (question_t *self, wire_kind_t kind, wire_kind_t reply, int timeout_ms, char **json_p,
-    message_error_t *error) TUREEN_CHECKED;
+int question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
+    char **json_p, message_error_t *error) TUREEN_CHECKED;
 void question_close (question_t *self);
 
 #endif

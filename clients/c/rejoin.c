@@ -79,11 +79,18 @@ rejoin_helps (const char *code)
 }
 
 bool
+rejoin_asks_again (const char *code)
+{
+    static const char *const codes [] = { "busy", "opening", NULL };
+    return s_is_one_of (code, codes);
+}
+
+bool
 rejoin_may_pass (const char *code, bool joined)
 {
-    static const char *const codes [] = { "stopping", "busy", NULL },
+    static const char *const codes [] = { "stopping", NULL },
         *const of_joined [] = { "budget", "ranks_missing", NULL };
-    return s_is_one_of (code, codes) || (joined && s_is_one_of (code, of_joined));
+    return rejoin_asks_again (code) || s_is_one_of (code, codes) || (joined && s_is_one_of (code, of_joined));
 }
 
 bool

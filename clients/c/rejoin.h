@@ -40,6 +40,8 @@ void rejoin_explain (const rejoin_t *self, const char *address, int64_t now_ms, 
 //  Whether an ENDED with this reason, or an ERROR with this code, means that the server ends or does not know
 //  us, so that joining again will help.
 bool rejoin_helps (const char *code);
+//  Whether a JOIN refused with this code is to be sent again in a moment, also the first one.
+bool rejoin_asks_again (const char *code);
 //  Whether a JOIN refused with this code may be accepted later.  joined: the job has run before, so there
 //  will be room for it when the jobs that ended with it are gone; a first JOIN that asks for too much is
 //  refused.

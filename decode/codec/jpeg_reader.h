@@ -19,7 +19,7 @@
  */
 #ifndef JPEG_READER_H
 #define JPEG_READER_H
-#include "image_request.h"
+#include "decode_request.h"
 
 typedef struct jpeg_reader jpeg_reader_t;
 

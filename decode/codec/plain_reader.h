@@ -9,8 +9,8 @@
  */
 #ifndef PLAIN_READER_H
 #define PLAIN_READER_H
+#include "decode_request.h"
 #include "file_kind.h"
-#include "image_request.h"
 
 typedef struct plain_reader plain_reader_t;
 

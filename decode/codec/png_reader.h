@@ -15,7 +15,7 @@
  */
 #ifndef PNG_READER_H
 #define PNG_READER_H
-#include "image_request.h"
+#include "decode_request.h"
 
 typedef struct png_reader png_reader_t;
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "instrument.h"
-#include "audio_layout.h"
 #include "audio_reader.h"
 #include "file_kind.h"
 
@@ -417,7 +416,7 @@ tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double plac
     reason_t reason = { error, error_bytes };
     const char *name;
     if (file_kind (bytes, size, &name) != FILE_KIND_AUDIO)
-        return s_is_other (&reason, "none of " AUDIO_LAYOUT_FORMATS, FILE_KIND_AUDIO, bytes, size);
+        return s_is_other (&reason, "none of " AUDIO_READER_FORMATS, FILE_KIND_AUDIO, bytes, size);
 #ifdef TUREEN_SNDFILE
     return audio_reader_read (decode, length, place, bytes, size, target, error, error_bytes);
 #else

@@ -3,7 +3,7 @@
  *  Pixels are what Image.open (...).convert ("RGB") gives of the first page: 16 bits of grey are cut to 255,
  *  of colours the upper 8 are taken; alpha is dropped (premultiplied colours are divided by it first), colour
  *  profiles are not looked at.  A mask is grey or has a palette, as for PNG.
- *  tiff_layout.h says which kinds are read, and looks at all tags of pixels before libtiff does.  libtiff
+ *  tiff_reader.c says which kinds are read, and looks at all tags of pixels before libtiff does.  libtiff
  *  decodes strips and tiles, and finds its tables.  It allocates no more at once than a multiple of the
  *  file's size; pixels take no more than DECODER_PIXELS_MAX allows.
  *  All of the image is decoded, whatever the box: so a file is good or bad for every job alike.  Damage that
@@ -13,7 +13,7 @@
  */
 #ifndef TIFF_READER_H
 #define TIFF_READER_H
-#include "image_request.h"
+#include "decode_request.h"
 
 typedef struct tiff_reader tiff_reader_t;
 

@@ -8,7 +8,7 @@
  */
 #ifndef WEBP_READER_H
 #define WEBP_READER_H
-#include "image_request.h"
+#include "decode_request.h"
 
 typedef struct webp_reader webp_reader_t;
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include "blur.h"
 #include "entry.h"
-#include "operation_decode.h"
 
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
 #define COUNT(words) (sizeof (words) / sizeof *(words))

@@ -1,6 +1,12 @@
 /*  operation -- one entry of a pipeline's list: its parameters, checked, and its canonical text.
  *
  *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.
+ *  A new operation needs
+ *      here                its kind and its parameters; operation.c: its row and its parser
+ *      plan.c              what a pixel of it costs; what it does to sizes and outputs
+ *      geometry.c, chosen.c, pixel/    the work; run/stage.c calls it, run/describe.c tells what it chose
+ *      docs/pipeline.md, clients/python/tureen/transforms.py and translation.py
+ *      tests/decode        its golden pixels, and the simulation of the costliest pipeline
  *  Foreign input throughout: text from it is quoted into messages in printable ASCII only and cut short.
  */
 #ifndef OPERATION_H
@@ -150,5 +156,12 @@ size_t operation_write (const operation_t *self, const pipeline_source_t *source
 bool operation_is_group (const operation_t *self);
 //  Of any operation: how many of the following operations belong to it; 0 but for groups.
 size_t operation_span (const operation_t *self);
+
+
+//  ---- decode, the operation at the beginning of a list (operation_decode.c): for operation.c's table
+
+//  Checks for unknown keys itself: which there are depends on "as".
+int operation_decode_parse (operation_t *self, const entry_t *entry);
+void operation_decode_write (const operation_t *self, entry_text_t *text);
 
 #endif

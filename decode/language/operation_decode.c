@@ -1,8 +1,10 @@
-#include "operation_decode.h"
+//  The operation at the beginning of a list: decode, with its four kinds of samples.
+
+#include "operation.h"
 #include <assert.h>
 #include <string.h>
 #include "boxes.h"
-#include "image_request.h"
+#include "decode_request.h"
 
 enum {
     WHOLE_WORDS = DECODE_AUDIO + 1, COLUMNS_MAX = 64, BOX_SIDE_MAX = 1000 * 1000, LIST_BYTES_MAX = 260,

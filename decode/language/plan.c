@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "image_request.h"
+#include "decode_request.h"
 #include "geometry.h"
 
 enum { PLANE_ALIGNMENT = 64 };
@@ -528,6 +528,10 @@ s_made_ns (const operation_t *operation)
 {
     double made = s_rates [operation->kind].made;
     switch (operation->kind) {
+        //  They do nothing themselves; an operation of the operator's own has a limit of its own.
+        case OPERATION_RANDOM_APPLY: case OPERATION_RANDOM_CHOICE: case OPERATION_RANDOM_ORDER:
+        case OPERATION_CUSTOM: case OPERATION_EXCERPT:
+            return 0;
         case OPERATION_GAUSSIAN_BLUR:
             return made + BLUR_TAP_NS * (operation->blur.kernel [0] + operation->blur.kernel [1]);
         case OPERATION_ELASTIC_TRANSFORM:
@@ -544,6 +548,7 @@ s_made_ns (const operation_t *operation)
             return CHAIN_NS + operation->augment.chains * (CHAIN_NS + depth * STEP_NS);
         }
         default:
+            assert (made > 0);                  //  a new operation would be free
             return made;
     }
 }

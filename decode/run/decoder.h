@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "image_request.h"
+#include "decode_request.h"
 #include "pipeline.h"
 
 typedef struct decoder decoder_t;

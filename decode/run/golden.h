@@ -1,7 +1,7 @@
 /*  golden -- small samples through pipelines: two builds that make the same digests of them decode alike.
  *
  *  For the handshake with a worker on another machine (docs/workers.md).  The files are part of the build
- *  (golden_files.h): JPEGs, a PNG, an array, a WAV.  The random operations are keyed by a number that the
+ *  (golden.c): JPEGs, a PNG, an array, a WAV.  The random operations are keyed by a number that the
  *  server draws, so the digests cannot be known before.
  *  Threads: no state; a decoder belongs to its thread.
  */

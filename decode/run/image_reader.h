@@ -18,7 +18,7 @@
 #define IMAGE_READER_H
 #include <stddef.h>
 #include <stdint.h>
-#include "image_request.h"
+#include "decode_request.h"
 
 typedef struct image_reader image_reader_t;
 

@@ -1,23 +1,22 @@
-#include "broker_state.h"
+#include "broker.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "broker_bad.h"
-#include "broker_drain.h"
-#include "broker_jobs.h"
-#include "broker_limits.h"
-#include "broker_ranks.h"
+#include "bad.h"
+#include "drain.h"
+#include "jobs.h"
+#include "ranks.h"
+#include "budget.h"
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
+#include "needed.h"
 #include "raw_prefetch.h"
 #include "raw_reads.h"
 #include "raw_refcount.h"
-#include "row_queue.h"
-#include "schedule.h"
 #include "patience.h"
-#include "states.h"
+#include "tenant.h"
+#include "version.h"
 
 enum { READS_MAX = 128 };
 
@@ -30,7 +29,7 @@ broker_new (const broker_options_t *options)
     self->options = *options;
     self->random = random_from_seed (options->seed);
     self->pauses = random_from_seed (~options->seed);
-    self->prepare_max = self->prepare_most = broker_prepare_max (self, 0);
+    self->prepare_max = self->prepare_most = budget_prepare_max (self, 0);
     //  Copies are short, so more of them.
     self->copy_max = 4 * (size_t) options->workers + 16;
     self->fairness = needed_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
@@ -38,10 +37,10 @@ broker_new (const broker_options_t *options)
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->version_index = version_index_new (options->cache_bytes, random_next (&self->random));
-    version_index_reserve (self->version_index, broker_hands (options->workers, options->customs));
-    broker_add_tenant (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
+    version_index_reserve (self->version_index, budget_hands (options->workers, options->customs));
+    tenant_add (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
     self->prepared = version_index_prepared (self->version_index);
-    version_index_on_kind_end (self->version_index, schedule_class_over, self);
+    version_index_on_kind_end (self->version_index, dispatch_class_over, self);
     version_index_on_leave (self->version_index, dispatch_left, self);
     return self;
 }
@@ -80,62 +79,72 @@ broker_destroy (broker_t **self_p)
     *self_p = NULL;
 }
 
-//  ---- data sets
+//  ---- data sets that go
 
-dataset_t *
-broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad, void *user)
+void
+dataset_remove (broker_t *self, dataset_t *dataset)
 {
-    assert (self->dataset_count < BROKER_DATASETS_MAX);
-    assert (!broker_dataset (self, NULL, name));
-    dataset_t *dataset = needed_memory (calloc (1, sizeof *dataset));
-    snprintf (dataset->name, sizeof dataset->name, "%s", name);
-    dataset->samples = sample_count;
-    dataset->number = (uint32_t) self->dataset_count;
-    dataset->on_bad = on_bad;
-    dataset->user = user;
-    dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
-    self->datasets [self->dataset_count++] = dataset;
-    fairness_set_tasks (self->fairness, broker_tasks_max (self) + self->options.workers);
-    return dataset;
+    assert (self->magic == BROKER_MAGIC);
+    assert (!dataset->is_removed);
+    dataset->is_removed = true;
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
+        if (dataset->jobs [number])
+            job_end (dataset->jobs [number], "removed", "data set '%s' was removed from the server",
+                dataset->name);
+    jobs_settle (self);
+    version_index_end_sets (self->version_index, dataset->sampler);
 }
 
-dataset_t *
-broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
+//  What was handed out has a job, a class or a read.
+static bool
+s_is_used (const broker_t *self, const dataset_t *dataset)
 {
-    for (size_t index = 0; index < self->dataset_count; index++)
-        if (strcmp (self->datasets [index]->name, name) == 0
-            && tenant_may_use (tenant, self->datasets [index]))
-            return self->datasets [index];
-    return NULL;
+    for (const job_t *job = self->jobs; job; job = job->next)
+        if (job->dataset == dataset)
+            return true;
+    for (const class_t *class = self->classes; class; class = class->next)
+        if (class->dataset == dataset)
+            return true;
+    return dataset->holds > 0 || (dataset->prefetch && dataset->prefetch->reading > 0);
 }
 
-char *
-broker_dataset_names (const broker_t *self, const tenant_t *tenant)
+//  Nothing uses it.  No row waits for its reads that rest, nor for emptied requests in the raw store's
+//  queues.
+static void
+s_forget (broker_t *self, dataset_t *dataset)
 {
-    char *text = needed_memory (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
+    bool is_pack = dataset->prefetch;
+    patience_end (self, dataset);
+    if (is_pack)
+        raw_store_forget (self->raw, dataset->number);
+    for (size_t index = 0; index < self->tenant_count; index++)
+        self->tenants [index]->datasets &= ~(UINT64_C (1) << dataset->number);
+    self->places [dataset->number] = NULL;
+    size_t index = 0;
+    while (self->datasets [index] != dataset)
+        index++;
+    memmove (&self->datasets [index], &self->datasets [index + 1],
+        (--self->dataset_count - index) * sizeof *self->datasets);
+    budget_measure (self);
+    s_dataset_destroy (dataset);
+    if (is_pack)
+        raw_prefetch_packs_changed (self);
+}
+
+bool
+dataset_next_removed (broker_t *self, void **user_p)
+{
+    assert (self->magic == BROKER_MAGIC);
     for (size_t index = 0; index < self->dataset_count; index++) {
-        if (!tenant_may_use (tenant, self->datasets [index]))
+        dataset_t *dataset = self->datasets [index];
+        if (!dataset->is_removed || s_is_used (self, dataset))
             continue;
-        if (*text)
-            strcat (text, ", ");
-        strcat (text, self->datasets [index]->name);
+        *user_p = dataset->user;
+        s_forget (self, dataset);
+        return true;
     }
-    return text;
+    return false;
 }
-
-void *
-dataset_user (const dataset_t *self)
-{
-    return self->user;
-}
-
-uint32_t
-dataset_samples (const dataset_t *self)
-{
-    return self->samples;
-}
-
-//  ---- actions
 
 //  ---- progress
 
@@ -155,7 +164,7 @@ s_count_consumed (job_t *job, uint64_t epoch, uint32_t samples)
 static void
 s_count_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
 {
-    uint64_t before = broker_done (&rank->progress), now = broker_done (progress);
+    uint64_t before = rank_batches_done (&rank->progress), now = rank_batches_done (progress);
     for (uint32_t slot = 0; slot < rank->job->slots; slot++)
         if (rank->held >> slot & 1 && rank->sequence [slot] >= before && rank->sequence [slot] < now)
             s_count_consumed (rank->job, rank->job->batches [slot].epoch, rank->rows [slot]);
@@ -302,25 +311,6 @@ broker_unread (broker_t *self, version_t *version, int rc, const char *reason, i
 }
 
 void
-broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most)
-{
-    (void) self;
-    dataset->fetch_max = most < BROKER_FETCHES_MAX? most: BROKER_FETCHES_MAX;
-}
-
-//  The versions of an idle set would serve its next job, but one that takes long is not waited for.
-bool
-broker_abandon (broker_t *self, version_t *version)
-{
-    assert (version->state == VERSION_WORKING);
-    if (version->waiting
-        || (version->indexed && !version_set_is_idle (version_set_of (self->version_index, version))))
-        return false;
-    version_index_discard (self->version_index, version);
-    return true;
-}
-
-void
 broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason)
 {
     assert (version->state == VERSION_WORKING);
@@ -328,12 +318,12 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     s_fetched (self, version);
     self->preparing--;
     dispatch_prepared (self, version);
-    raw_prefetch_release (self, version);
+    raw_refcount_release (self, version);
     if (outcome == OUTCOME_BAD)
         bad_found (self, version, reason);
     else
     if (outcome == OUTCOME_UNSUITABLE)
-        unsuitable_found (self, version, reason);
+        bad_unsuitable_found (self, version, reason);
     else
     if (outcome == OUTCOME_ABANDONED) {
         assert (!version->waiting && !version->indexed);
@@ -341,7 +331,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     }
     else {
         self->prepared_count++;
-        limits_prepared (version);
+        tenant_count_prepared (version);
         row_queue_ready (version);
     }
     dispatch_unpin (self, version);
@@ -364,7 +354,7 @@ broker_copied (broker_t *self, batch_row_t *row)
     dispatch_unpin (self, version);
     row_move (row, ROW_FILLED);
     if (job->state == JOB_OVER)
-        broker_reclaim_when_still (self, job);
+        jobs_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
         ranks_copied_late (self, row);

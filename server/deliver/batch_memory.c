@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include "handoff.h"
 #include "headroom.h"
+#include "instrument.h"
 
 //  Stands behind the bytes of a block, so that no client gets it.
 typedef struct block_end {
@@ -116,7 +116,7 @@ static void
 s_sent (void *block, void *hint)
 {
     block_end_t *end = hint;
-    handoff_take (block);
+    instrument_take (block);
     batch_memory_t *self = end->memory;
     atomic_fetch_sub (self->outgoing, self->block_bytes);
     pthread_mutex_lock (&self->mutex);
@@ -138,7 +138,7 @@ batch_memory_message (batch_memory_t *self, uint8_t *block, zmq_msg_t *message)
     self->taken--;
     self->sending++;
     pthread_mutex_unlock (&self->mutex);
-    handoff_give (block);
+    instrument_give (block);
     if (zmq_msg_init_data (message, block, self->block_bytes, s_sent, end) == 0)
         return 0;
     s_sent (block, end);

@@ -1,5 +1,5 @@
 #include "outbox.h"
-#include "handoff.h"
+#include "instrument.h"
 #include "reply.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void
 s_counted_sent (void *data, void *hint)
 {
     receipt_t *receipt = hint;
-    handoff_take (receipt);
+    instrument_take (receipt);
     atomic_fetch_sub (receipt->account, receipt->size);
     free (data);
     free (receipt);
@@ -71,7 +71,7 @@ s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
         return OUTBOX_GONE;
     }
     atomic_fetch_add (account, size);
-    handoff_give (receipt);         //  not accessed from here on
+    instrument_give (receipt);         //  not accessed from here on
     return OUTBOX_SENT;
 }
 

@@ -1,4 +1,4 @@
-#  The page with Debian's dygraphs in it, as one file; page.c has it as one text.
+#  The page with Debian's dygraphs in it, as one file; http_server.c has it as one text.
 function (embed_page target)
     find_file (DYGRAPHS_JS dygraph.min.js PATHS /usr/share/javascript/dygraphs NO_DEFAULT_PATH REQUIRED)
     find_file (DYGRAPHS_CSS dygraph.min.css PATHS /usr/share/javascript/dygraphs NO_DEFAULT_PATH REQUIRED)
@@ -14,6 +14,6 @@ function (embed_page target)
     string (REPLACE "@DYGRAPHS_CSS@" "${style}" page "${page}")
     file (WRITE ${CMAKE_CURRENT_BINARY_DIR}/page.new "${page}")
     configure_file (${CMAKE_CURRENT_BINARY_DIR}/page.new ${CMAKE_CURRENT_BINARY_DIR}/page.html COPYONLY)
-    set_source_files_properties (page.c PROPERTIES OBJECT_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/page.html
+    set_source_files_properties (http_server.c PROPERTIES OBJECT_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/page.html
         COMPILE_DEFINITIONS PAGE_FILE="${CMAKE_CURRENT_BINARY_DIR}/page.html")
 endfunction ()

@@ -19,7 +19,25 @@
 #include "clock.h"
 #include "last_hour.h"
 #include "metrics.h"
-#include "page.h"
+
+//  The page to look at, as one text: page.html with Debian's dygraphs in it.  The build makes it
+//  (embed_page.cmake).
+extern const char page_text [];
+extern const size_t page_bytes;
+
+//  As it is: a literal of this size is more than C compilers must take.
+__asm__ (
+    ".section .rodata\n"
+    ".global page_text\n"
+    "page_text: .incbin \"" PAGE_FILE "\"\n"
+    "page_end: .byte 0\n"
+    ".balign 8\n"
+    ".global page_bytes\n"
+    "page_bytes: .quad page_end - page_text\n"
+    ".type page_text, %object\n"
+    ".type page_bytes, %object\n"
+    ".size page_bytes, 8\n"
+    ".text\n");
 
 enum { CONNECTIONS_MAX = 200,
     //  Of requests that wait for the broker.  The other connections are idle, send or take: they make room.

@@ -1,25 +1,25 @@
 #include "arrivals.h"
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "admission.h"
+#include <unistd.h>
 #include "connection.h"
-#include "join_request.h"
+#include "job.h"
 #include "rendezvous.h"
 #include "reply.h"
-
-//  A returning rank that waits until its former connection is reclaimed.
-typedef struct {
-    join_request_t *join_request;
-    int64_t since_ms;
-} returning_t;
+#include "rlimits.h"
+#include "source.h"
+#include "tenant.h"
 
 struct arrivals {
     arrivals_options_t options;
     int64_t now_ms;             //  of this turn
-    admission_t admission;
+    uint64_t keys;              //  given to connections so far
     rendezvous_t *rendezvous;
-    returning_t returning [ARRIVALS_RETURNING_MAX];
+    //  Returning ranks that wait until their former connections are reclaimed.
+    join_t *returning [ARRIVALS_RETURNING_MAX];
     size_t returning_count;
 };
 
@@ -30,8 +30,6 @@ arrivals_new (const arrivals_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
-    self->admission = (admission_t) { .broker = options->broker, .ring_server = options->ring_server,
-        .ring_path = options->ring_path, .log = options->log, .outgoing = options->outgoing };
     self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
     if (!self->rendezvous)
         arrivals_destroy (&self);
@@ -46,7 +44,7 @@ arrivals_destroy (arrivals_t **self_p)
         return;
     rendezvous_destroy (&self->rendezvous);
     for (size_t index = 0; index < self->returning_count; index++)
-        join_request_destroy (&self->returning [index].join_request);
+        join_destroy (&self->returning [index]);
     free (self);
     *self_p = NULL;
 }
@@ -57,9 +55,8 @@ s_job_of (const rank_t *rank)
     return job_id (rank_job (rank));
 }
 
-//  Whether the connection may join.
-static bool
-s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
+bool
+arrivals_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
 {
     const rank_t *rank = connection_rank_of_peer (self->options.broker, peer, caller);
     if (rank)
@@ -68,28 +65,214 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
             (unsigned long long) s_job_of (rank));
     const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const join_request_t *join_request = self->returning [index].join_request;
-        if (peer_is (&join_request->peer, peer) && caller_is (&join_request->caller, caller))
-            name = join_request->request.job;
+        const join_t *join = self->returning [index];
+        if (peer_is (&join->peer, peer) && caller_is (&join->caller, caller))
+            name = join->request.job;
     }
     return !name || refuse (refusal, "already_joined",
         "this connection waits for the other ranks of job '%s': close it to give "
         "up, or connect another", name);
 }
 
+//  ---- memory, token and text of JOINED
+
+//  The job works without a ring; without this line no user would know why it costs more.
+static void
+s_log_no_ring (const arrivals_t *self, const join_t *join, int rc)
+{
+    char why [128];
+    if (rc == -EFBIG)
+        snprintf (why, sizeof why, "the server's limit of file sizes is %llu bytes: raise it (ulimit -f, "
+            "LimitFSIZE=)", (unsigned long long) rlimits_file_bytes ());
+    else
+        snprintf (why, sizeof why, "%s%s", strerror (-rc), rlimits_remedy (-rc));
+    log_event (self->options.log, LOG_LEVEL_WARNING, "no_ring",
+        LOG_FIELDS (LOG_TEXT ("dataset", join->request.dataset)),
+        "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which "
+        "costs copies: %s",
+        join->request.dataset, (unsigned long long) join->request.slots * join->layout.slot_bytes, why);
+}
+
+static connection_t *
+s_memory (arrivals_t *self, const join_t *join, refusal_t *refusal)
+{
+    connection_t *connection;
+    int rc = connection_new (&connection, &join->peer, &join->caller, ++self->keys, &join->layout,
+        join->request.slots, !join->request.inline_only,
+        &self->options.outgoing [tenant_number (join->caller.tenant)]);
+    if (rc == 0 && connection->ring_rc)
+        s_log_no_ring (self, join, connection->ring_rc);
+    if (rc)
+        refuse (refusal, "budget",
+            "the system has no memory for the job's batches (%u slots of %zu bytes): "
+            "take smaller batches or fewer slots", join->request.slots, join->layout.slot_bytes);
+    return connection;
+}
+
+//  Ring (with a token) or inline (without).  False: no token available, and no memory for inline.
+static bool
+s_offer (const arrivals_t *self, const join_t *join, connection_t *connection, char *token,
+    refusal_t *refusal)
+{
+    token [0] = 0;
+    uid_t uid = join->caller.uid == (uid_t) -1? geteuid (): join->caller.uid;
+    if (connection->ring && ring_server_expect (self->options.ring_server, connection->key, uid,
+        ring_descriptor (connection->ring), self->now_ms, token)) {
+        token [0] = 0;
+        if (!connection_go_inline (connection))
+            return refuse (refusal, "budget", "no memory for the job's batches");
+    }
+    return true;
+}
+
+static char *
+s_describe (const arrivals_t *self, const join_t *join, const rank_t *rank, const char *token)
+{
+    const job_t *job = rank_job (rank);
+    const catalogue_t *catalogue = source_of (join->terms.dataset)->catalogue;
+    uint32_t class_count = catalogue_classes (catalogue);
+    const char **classes = class_count? calloc (class_count, sizeof *classes): NULL;
+    for (uint32_t label = 0; classes && label < class_count; label++)
+        classes [label] = catalogue_class_name (catalogue, label);
+    reply_joined_t joined = {
+        .job = job_id (job), .samples = job_epoch_samples (job),
+        .dataset_samples = dataset_samples (join->terms.dataset),
+        .classes = classes, .class_count = classes? class_count: 0,
+        .batch_size = join->request.batch_size,
+        .slots = join->request.slots, .slot_bytes = join->layout.slot_bytes,
+        .fields = join->layout.fields, .field_count = join->layout.count,
+        .ring_path = *token? self->options.ring_path: NULL, .ring_token = *token? token: NULL,
+        .seed = job_seed (job), .fingerprint = catalogue_fingerprint (catalogue),
+        .data = join->digest.text, .run = job_run (job), .forked = job_is_forked (job),
+        .rank = rank_number (rank), .world_size = job_world_size (job),
+        .nodes = job_nodes (job), .node = join->request.node, .part_samples = job_part_samples (job),
+        .epoch_batches = job_first_batches (job), .partition = join->partition.text,
+        .pipeline_text = pipeline_text (join->terms.pipeline), .lease_ms = BROKER_LEASE_MS
+    };
+    char *text = reply_joined (&joined);
+    free (classes);
+    return text;
+}
+
+//  Gives the connection to the rank, and writes JOINED.
+static void
+s_give (const arrivals_t *self, const join_t *join, rank_t *rank, connection_t **connection_p,
+    const char *token, char **text_p)
+{
+    *text_p = s_describe (self, join, rank, token);
+    rank_set_user (rank, *connection_p, (*connection_p)->ring == NULL);
+    *connection_p = NULL;
+}
+
+static void
+s_log_joined (const arrivals_t *self, const join_t *join, job_t *job, const broker_terms_t *terms)
+{
+    const request_join_t *request = &join->request;
+    char resumed [64] = "", ranks [64] = "", nodes [64] = "";
+    uint32_t world_size = job_world_size (job), rings = 0;
+    for (uint32_t rank = 0; rank < world_size; rank++)
+        rings += !rank_is_inline (job_rank (job, rank));
+    if (terms->epoch || terms->epoch_batches || request->resume.given)
+        snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) terms->epoch);
+    if (world_size > 1)
+        snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
+    if (job_nodes (job) > 1)
+        snprintf (nodes, sizeof nodes, "node %u of %u, ", request->node, job_nodes (job));
+    uint64_t user = join->caller.user;
+    log_event (self->options.log, LOG_LEVEL_INFO, "joined",
+        LOG_FIELDS (LOG_TEXT ("tenant", tenant_label (self->options.broker, job_tenant (job))),
+        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user),
+        LOG_TEXT ("dataset", request->dataset)),
+        "job %llu joined: %s, %s%sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job),
+        request->dataset, nodes, ranks, request->batch_size,
+        rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
+        *terms->name? ", ": "", terms->name);
+}
+
+//  Frees what was made for clients of a failed join.
+static void
+s_let_go (const arrivals_t *self, connection_t **connections, uint32_t count)
+{
+    for (uint32_t rank = 0; rank < count; rank++)
+        if (connections [rank]) {
+            ring_server_forget (self->options.ring_server, connections [rank]->key);
+            connection_destroy (&connections [rank]);
+        }
+}
+
+//  The job that terms describe, with a rank for each of the joins, in their order; texts [rank] is its JOINED
+//  (JSON, malloc'ed, the caller's).  NULL: refusal holds the reason, and nothing has changed.
+static job_t *
+s_make_job (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins, char **texts,
+    refusal_t *refusal)
+{
+    connection_t *connections [WIRE_RANKS_MAX] = { NULL };
+    char tokens [WIRE_RANKS_MAX] [RING_SERVER_TOKEN_BYTES + 1];
+    uint32_t count = terms->world_size;
+    assert (count <= WIRE_RANKS_MAX);
+    //  Memory comes after all other reasons to refuse, so that a refusal costs nothing; then the job, which
+    //  may end an earlier one.
+    bool good = broker_allows (self->options.broker, terms, self->now_ms, refusal);
+    for (uint32_t rank = 0; good && rank < count; rank++)
+        good = (connections [rank] = s_memory (self, joins [rank], refusal)) != NULL;
+    job_t *job = good? broker_join (self->options.broker, terms, self->now_ms, refusal): NULL;
+    good = job != NULL;
+    //  From here only a failed small allocation can undo it.
+    for (uint32_t rank = 0; good && rank < count; rank++)
+        good = s_offer (self, joins [rank], connections [rank], tokens [rank], refusal);
+    if (job && !good) {
+        broker_gone (self->options.broker, job);
+        job = NULL;
+    }
+    for (uint32_t rank = 0; job && rank < count; rank++)
+        s_give (self, joins [rank], job_rank (job, rank), &connections [rank], tokens [rank],
+            &texts [rank]);
+    s_let_go (self, connections, count);
+    if (job)
+        s_log_joined (self, joins [0], job, terms);
+    return job;
+}
+
+//  The rank returns to its job, after broker_returns; *text_p as above.  NULL: refused.
+static rank_t *
+s_make_rank (arrivals_t *self, job_t *job, join_t *join, char **text_p, refusal_t *refusal)
+{
+    char token [RING_SERVER_TOKEN_BYTES + 1];
+    connection_t *connection = s_memory (self, join, refusal);
+    if (!connection)
+        return NULL;
+    rank_t *rank = NULL;
+    if (s_offer (self, join, connection, token, refusal))
+        rank = broker_return (self->options.broker, job, join->request.rank, &join->terms,
+            self->now_ms, refusal);
+    if (rank) {
+        s_give (self, join, rank, &connection, token, text_p);
+        log_event (self->options.log, LOG_LEVEL_INFO, "back",
+            LOG_FIELDS (LOG_TEXT ("tenant", tenant_label (self->options.broker, job_tenant (job))),
+            LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
+            "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
+            rank_number (rank), *token? "ring": "inline", (unsigned long long) join->terms.epoch,
+            (unsigned long long) join->terms.epoch_batches);
+    }
+    s_let_go (self, &connection, 1);
+    return rank;
+}
+
+//  ---- the answer
+
 //  Sends JOINED to the rank.
 static void
-s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_request, char *text)
+s_send_joined (arrivals_t *self, rank_t *rank, const join_t *join, char *text)
 {
-    const peer_t *peer = &join_request->peer;
-    const tenant_t *tenant = join_request->caller.tenant;
+    const peer_t *peer = &join->peer;
+    const tenant_t *tenant = join->caller.tenant;
     atomic_size_t *account = send_backlog_account (self->options.send_backlog, peer, tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+        (size_t) tenant_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
     outbox_status_t status = account
-        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join_request->tag,
+        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag,
             text,
         account)
-        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join_request->tag,
+        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag,
             text);
     if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
@@ -99,56 +282,57 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_reques
         broker_inline (self->options.broker, rank, self->now_ms);
 }
 
-//  A job for all requests, one for each rank.
+//  A job for all the joins, one for each rank.
 static bool
-s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *join_requests,
-    refusal_t *refusal)
+s_admit (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins, refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
     //  Ended jobs must give back memory before a new job takes some: otherwise clients that join and leave
     //  within one turn would exceed the budget.
     self->options.settle (self->options.context);
-    job_t *job = admission_run (&self->admission, join, join_requests, self->now_ms, texts, refusal);
+    job_t *job = s_make_job (self, terms, joins, texts, refusal);
     if (!job)
         return false;
-    for (uint32_t rank = 0; rank < join->world_size; rank++)
-        s_send_joined (self, job_rank (job, rank), join_requests [rank], texts [rank]);
+    for (uint32_t rank = 0; rank < terms->world_size; rank++)
+        s_send_joined (self, job_rank (job, rank), joins [rank], texts [rank]);
     return true;
 }
 
 static void
-s_send_error (arrivals_t *self, const join_request_t *join_request, const refusal_t *refusal)
+s_send_error (arrivals_t *self, const join_t *join, const refusal_t *refusal)
 {
-    self->options.refused (self->options.context, &join_request->caller, refusal);
-    outbox_send_text (self->options.router, &join_request->peer, WIRE_ERROR, 0, join_request->tag,
+    self->options.refused (self->options.context, &join->caller, refusal);
+    outbox_send_text (self->options.router, &join->peer, WIRE_ERROR, 0, join->tag,
         reply_error (refusal->code, refusal->message));
 }
 
-//  All ranks have joined: sends JOINED, or the refusal, to each.
+//  All ranks have joined: sends JOINED, or the refusal, to each, and frees the joins.
 static void
-s_admit_gathered (arrivals_t *self, gathered_t *gathered)
+s_admit_gathered (arrivals_t *self, const broker_terms_t *terms, join_t **joins)
 {
     refusal_t refusal;
-    if (!s_admit (self, &gathered->join, gathered->join_requests, &refusal)) {
+    uint32_t world_size = terms->world_size;
+    bool good = s_admit (self, terms, joins, &refusal);
+    if (!good)
         log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering",
-            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
-                gathered->join.tenant)),
-            LOG_TEXT ("name", gathered->join.job_name), LOG_TEXT ("state", "refused")),
-            "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
-        for (uint32_t rank = 0; rank < gathered->count; rank++)
-            s_send_error (self, gathered->join_requests [rank], &refusal);
-    }
-    gathered_clear (gathered);
+            LOG_FIELDS (LOG_TEXT ("tenant", tenant_label (self->options.broker, terms->tenant)),
+            LOG_TEXT ("name", terms->job_name), LOG_TEXT ("state", "refused")),
+            "the ranks of job '%s' are refused: %s", terms->job_name, refusal.message);
+    for (uint32_t rank = 0; !good && rank < world_size; rank++)
+        s_send_error (self, joins [rank], &refusal);
+    //  The terms lie in one of them.
+    for (uint32_t rank = 0; rank < world_size; rank++)
+        join_destroy (&joins [rank]);
 }
 
 //  A rank returns to its job.
 static bool
-s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t *refusal)
+s_return (arrivals_t *self, job_t *job, join_t *join, refusal_t *refusal)
 {
     char *text;
-    rank_t *rank = admission_return (&self->admission, job, join_request, self->now_ms, &text, refusal);
+    rank_t *rank = s_make_rank (self, job, join, &text, refusal);
     if (rank)
-        s_send_joined (self, rank, join_request, text);
+        s_send_joined (self, rank, join, text);
     return rank != NULL;
 }
 
@@ -156,18 +340,19 @@ s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t 
 static job_t *
 s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
 {
-    job_t *job = broker_named (self->options.broker, tenant, name);
+    job_t *job = job_named (self->options.broker, tenant, name);
     return job && job_world_size (job) > 1? job: NULL;
 }
 
 //  The pipeline of the waiting ranks, or of their job; NULL: none.
 static const pipeline_t *
-s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const request_join_t *request)
+s_pipeline_of_ranks (const arrivals_t *self, const join_t *join)
 {
-    if (request->world_size == 1)
+    if (join->request.world_size == 1)
         return NULL;
-    const pipeline_t *waiting = rendezvous_pipeline (self->rendezvous, tenant, request->job);
-    const job_t *job = s_ranked_job (self, tenant, request->job);
+    const tenant_t *tenant = join->caller.tenant;
+    const pipeline_t *waiting = rendezvous_pipeline (self->rendezvous, tenant, join->request.job);
+    const job_t *job = s_ranked_job (self, tenant, join->request.job);
     return waiting || !job? waiting: job_pipeline (job);
 }
 
@@ -180,7 +365,7 @@ s_ask (arrivals_t *self, rank_t *rank)
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
         == OUTBOX_GONE) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "lost",
-            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
+            LOG_FIELDS (LOG_TEXT ("tenant", tenant_label (self->options.broker,
                 job_tenant (rank_job (rank)))),
             LOG_NUMBER ("job", s_job_of (rank)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
@@ -214,12 +399,12 @@ s_is_unreclaimed (const rank_t *rank)
 }
 
 static return_t
-s_try_return (arrivals_t *self, join_request_t *join_request, refusal_t *refusal)
+s_try_return (arrivals_t *self, join_t *join, refusal_t *refusal)
 {
-    s_ask_all (self, join_request->caller.tenant, join_request->request.job);
+    s_ask_all (self, join->caller.tenant, join->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
-        switch (broker_returns (self->options.broker, &join_request->join, join_request->request.rank,
+        switch (broker_returns (self->options.broker, &join->terms, join->request.rank,
             self->now_ms, &job,
             refusal)) {
         case BROKER_RETURN_NONE:
@@ -229,8 +414,8 @@ s_try_return (arrivals_t *self, join_request_t *join_request, refusal_t *refusal
         case BROKER_RETURN_READY:
             break;
         }
-        bool is_unreclaimed = s_is_unreclaimed (job_rank (job, join_request->request.rank));
-        if (!is_unreclaimed && s_return (self, job, join_request, refusal))
+        bool is_unreclaimed = s_is_unreclaimed (job_rank (job, join->request.rank));
+        if (!is_unreclaimed && s_return (self, job, join, refusal))
             return RETURN_DONE;
         if (!is_unreclaimed && strcmp (refusal->code, "busy") != 0)
             return RETURN_REFUSED;
@@ -256,76 +441,68 @@ s_may_wait (const arrivals_t *self, const tenant_t *tenant)
 {
     size_t count = 0;
     for (size_t index = 0; index < self->returning_count; index++)
-        count += self->returning [index].join_request->caller.tenant == tenant;
+        count += self->returning [index]->caller.tenant == tenant;
     return self->returning_count < ARRIVALS_RETURNING_MAX
-        && count < broker_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
+        && count < tenant_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
 }
 
 //  One of several ranks: it returns, at once or when it can, or waits for the others.  False: refused.
 static bool
-s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms, refusal_t *refusal)
+s_take_rank (arrivals_t *self, join_t **join_p, refusal_t *refusal)
 {
-    gathered_t gathered;
-    return_t status = s_try_return (self, *join_request_p, refusal);
-    if (status == RETURN_WAITS && s_may_wait (self, (*join_request_p)->caller.tenant)
-    &&  self->now_ms < since_ms + ARRIVALS_PATIENCE_MS) {
-        self->returning [self->returning_count++] = (returning_t) { *join_request_p, since_ms };
-        *join_request_p = NULL;
+    join_t *joins [WIRE_RANKS_MAX];
+    const broker_terms_t *terms;
+    return_t status = s_try_return (self, *join_p, refusal);
+    if (status == RETURN_WAITS && s_may_wait (self, (*join_p)->caller.tenant)
+    &&  self->now_ms < (*join_p)->since_ms + ARRIVALS_PATIENCE_MS) {
+        self->returning [self->returning_count++] = *join_p;
+        *join_p = NULL;
         return true;
     }
     if (status == RETURN_WAITS)
         return refuse (refusal, "busy",
             "what rank %u of job '%s' had before is still being put away; try again",
-            (*join_request_p)->request.rank, (*join_request_p)->request.job);
+            (*join_p)->request.rank, (*join_p)->request.job);
     if (status != RETURN_NONE)
         return status == RETURN_DONE;
     if (broker_is_draining (self->options.broker))
         return s_refuse_drained (refusal);
-    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_request_p, self->now_ms, &gathered,
+    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_p, self->now_ms, joins, &terms,
         refusal);
     if (gathers == RENDEZVOUS_COMPLETE)
-        s_admit_gathered (self, &gathered);
+        s_admit_gathered (self, terms, joins);
     return gathers != RENDEZVOUS_REFUSED;
 }
 
 //  A draining server takes back ranks of existing jobs; s_take_rank refuses all other ranks.
 static bool
-s_may_come (const arrivals_t *self, const join_request_t *join_request, refusal_t *refusal)
+s_may_come (const arrivals_t *self, const join_t *join, refusal_t *refusal)
 {
-    return !broker_is_draining (self->options.broker) || join_request->request.world_size > 1
+    return !broker_is_draining (self->options.broker) || join->request.world_size > 1
         || s_refuse_drained (refusal);
 }
 
-join_request_t *
-arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
+bool
+arrivals_begin (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    self->now_ms = message->now_ms;
-    if (!s_is_free (self, message->peer, message->caller, refusal))
-        return NULL;
-    join_request_t *join_request = join_request_new (message->frames, message->count, message->peer,
-        message->tag,
-        refusal);
-    if (!join_request)
-        return NULL;
-    if (!s_may_come (self, join_request, refusal)
-        || !join_request_place (join_request, self->options.broker, message->caller,
-            s_pipeline_of_ranks (self, message->caller->tenant, &join_request->request), refusal))
-        join_request_destroy (&join_request);
-    return join_request;
+    self->now_ms = now_ms;
+    return s_may_come (self, join, refusal)
+        && join_place (join, self->options.broker, s_pipeline_of_ranks (self, join), refusal);
 }
 
 bool
-arrivals_join (arrivals_t *self, join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
+arrivals_join (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
     self->options.settle (self->options.context);
-    bool good = s_may_come (self, join_request, refusal) && join_request_complete (join_request, refusal);
-    if (good && join_request->request.world_size > 1)
-        good = s_take_rank (self, &join_request, now_ms, refusal);
+    bool good = s_may_come (self, join, refusal) && join_complete (join, refusal);
+    join->since_ms = now_ms;
+    if (good && join->request.world_size > 1)
+        good = s_take_rank (self, &join, refusal);
     else
-        good = good && rendezvous_leaves_name (self->rendezvous, join_request, now_ms, refusal)
-            && s_admit (self, &join_request->join, &join_request, refusal);
-    join_request_destroy (&join_request);
+        good = good && rendezvous_leaves_name (self->rendezvous, join, now_ms, refusal)
+            && s_admit (self, &join->terms, &join, refusal);
+    join_destroy (&join);
     return good;
 }
 
@@ -333,16 +510,16 @@ bool
 arrivals_act (arrivals_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    returning_t waiting [ARRIVALS_RETURNING_MAX];
+    join_t *waiting [ARRIVALS_RETURNING_MAX];
     size_t count = self->returning_count;
     memcpy (waiting, self->returning, count * sizeof *waiting);
     self->returning_count = 0;
     for (size_t index = 0; index < count; index++) {
         refusal_t refusal;
-        join_request_t *join_request = waiting [index].join_request;
-        if (!s_take_rank (self, &join_request, waiting [index].since_ms, &refusal))
-            s_send_error (self, join_request, &refusal);
-        join_request_destroy (&join_request);
+        join_t *join = waiting [index];
+        if (!s_take_rank (self, &join, &refusal))
+            s_send_error (self, join, &refusal);
+        join_destroy (&join);
     }
     return count > self->returning_count;
 }
@@ -350,16 +527,16 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
 //  A client that joined while the server believed its rank present waits with other ranks.  When that rank is
 //  lost, the client returns to the job after all.
 static bool
-s_may_return (void *context, const join_request_t *join_request)
+s_may_return (void *context, const join_t *join)
 {
     const arrivals_t *self = context;
     job_t *job;
     refusal_t refusal;
-    if (broker_returns (self->options.broker, &join_request->join, join_request->request.rank, self->now_ms,
+    if (broker_returns (self->options.broker, &join->terms, join->request.rank, self->now_ms,
         &job, &refusal)
     !=  BROKER_RETURN_READY)
         return false;
-    const rank_t *rank = job_rank (job, join_request->request.rank);
+    const rank_t *rank = job_rank (job, join->request.rank);
     return !rank_is_there (rank) && !s_is_unreclaimed (rank);
 }
 
@@ -367,13 +544,14 @@ void
 arrivals_beat (arrivals_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    join_request_t *join_request;
-    while ((join_request = rendezvous_take (self->rendezvous, s_may_return, self))) {
+    join_t *join;
+    while ((join = rendezvous_take (self->rendezvous, s_may_return, self))) {
         refusal_t refusal;
         self->options.settle (self->options.context);
-        if (!s_take_rank (self, &join_request, now_ms, &refusal))
-            s_send_error (self, join_request, &refusal);
-        join_request_destroy (&join_request);
+        join->since_ms = now_ms;
+        if (!s_take_rank (self, &join, &refusal))
+            s_send_error (self, join, &refusal);
+        join_destroy (&join);
     }
     rendezvous_beat (self->rendezvous, now_ms);
 }
@@ -391,27 +569,26 @@ arrivals_stop (arrivals_t *self)
     refuse (&refusal, "stopping", "the server is ending");
     rendezvous_stop (self->rendezvous);
     while (self->returning_count > 0) {
-        join_request_t *join_request = self->returning [--self->returning_count].join_request;
-        s_send_error (self, join_request, &refusal);
-        join_request_destroy (&join_request);
+        join_t *join = self->returning [--self->returning_count];
+        s_send_error (self, join, &refusal);
+        join_destroy (&join);
     }
 }
 
 void
-arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const join_t *join), void *context,
+    const refusal_t *refusal)
 {
-    refusal_t refusal;
     size_t kept = 0;
-    refuse (&refusal, "revoked", "the key of its client was revoked");
-    rendezvous_forget (self->rendezvous, is_gone, context);
+    rendezvous_forget (self->rendezvous, is_gone, context, refusal);
     for (size_t index = 0; index < self->returning_count; index++) {
-        returning_t returning = self->returning [index];
-        if (is_gone (context, &returning.join_request->caller)) {
-            s_send_error (self, returning.join_request, &refusal);
-            join_request_destroy (&returning.join_request);
+        join_t *join = self->returning [index];
+        if (is_gone (context, join)) {
+            s_send_error (self, join, refusal);
+            join_destroy (&join);
         }
         else
-            self->returning [kept++] = returning;
+            self->returning [kept++] = join;
     }
     self->returning_count = kept;
 }
@@ -423,12 +600,18 @@ arrivals_count (const arrivals_t *self, const tenant_t *tenant)
 }
 
 size_t
+arrivals_count_on (const arrivals_t *self, const dataset_t *dataset)
+{
+    return rendezvous_count_on (self->rendezvous, dataset);
+}
+
+size_t
 arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
 {
     size_t bytes = rendezvous_bytes (self->rendezvous, tenant);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const join_request_t *join_request = self->returning [index].join_request;
-        bytes += !tenant || join_request->caller.tenant == tenant? join_request_bytes (join_request): 0;
+        const join_t *join = self->returning [index];
+        bytes += !tenant || join->caller.tenant == tenant? join_bytes (join): 0;
     }
     return bytes;
 }

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "clock.h"
 #include "json_text.h"
+#include "rank.h"
 #include "source.h"
 
 static bool
@@ -79,7 +81,7 @@ rank_t *
 connection_rank_of_peer (broker_t *broker, const peer_t *peer, const caller_t *caller)
 {
     search_t search = { .peer = peer, .caller = caller };
-    broker_each_rank (broker, s_search, &search);
+    rank_each (broker, s_search, &search);
     return search.rank;
 }
 
@@ -87,7 +89,7 @@ rank_t *
 connection_rank_of_key (broker_t *broker, uint64_t key)
 {
     search_t search = { .key = key };
-    broker_each_rank (broker, s_search, &search);
+    rank_each (broker, s_search, &search);
     return search.rank;
 }
 
@@ -177,13 +179,6 @@ s_objects (const source_t *source)
     return object;
 }
 
-static json_t *
-s_path (const char *path)
-{
-    json_t *text = json_string (path);
-    return text? text: json_string ("(not UTF-8)");
-}
-
 static void
 s_describe (const source_t *source, json_t *object, bool sees_all)
 {
@@ -191,11 +186,14 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_t *fields = json_array (), *folders = json_array (), *labels = json_array ();
     for (size_t field = 0; field < catalogue_fields (catalogue); field++) {
         json_array_append_new (fields, json_string (catalogue_field_name (catalogue, field)));
-        json_array_append_new (folders, s_path (catalogue_folder (catalogue, field)));
+        json_array_append_new (folders, json_text_of_path (catalogue_folder (catalogue, field)));
     }
     for (size_t label = 0; label < catalogue_labels (catalogue); label++)
         json_array_append_new (labels, json_string (catalogue_label (catalogue, label)->name));
-    json_object_set_new (object, "path", s_path (catalogue_root (catalogue)));
+    json_object_set_new (object, "path", json_text_of_path (catalogue_root (catalogue)));
+    if (source->listed_ms)
+        json_object_set_new (object, "listed_seconds",
+            json_real ((double) (clock_now_ms () - source->listed_ms) / 1000));
     json_object_set_new (object, "classes", json_integer (catalogue_classes (catalogue)));
     json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
     json_object_set_new (object, "fields", fields);
@@ -254,7 +252,7 @@ connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all)
     size_t index;
     json_t *object, *datasets = json_object_get (status, "datasets");
     json_array_foreach (datasets, index, object) {
-        dataset_t *dataset = broker_dataset (broker, NULL,
+        dataset_t *dataset = dataset_named (broker, NULL,
             json_string_value (json_object_get (object, "name")));
         s_describe (source_of (dataset), object, sees_all);
         s_describe_warnings (source_of (dataset)->warnings, datasets, object);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "caller.h"
+#include "dataset.h"
 #include "layout.h"
 #include "outbox.h"
 #include "ring.h"

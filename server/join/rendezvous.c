@@ -6,14 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "reply.h"
+#include "tenant.h"
 
 enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
-
-//  One rank that waits.
-typedef struct {
-    join_request_t *join_request;                   //  NULL: the rank has not joined
-    int64_t since_ms;
-} waiter_t;
 
 //  A job that waits for its ranks.
 typedef struct party {
@@ -24,7 +19,7 @@ typedef struct party {
     uint32_t here;
     int64_t since_ms;               //  arrival of its first rank
     int64_t notice_ms;              //  when the next notice is due
-    waiter_t waiters [WIRE_RANKS_MAX];
+    join_t *ranks [WIRE_RANKS_MAX];         //  NULL: the rank has not joined
 } party_t;
 
 struct rendezvous {
@@ -33,6 +28,7 @@ struct rendezvous {
     log_t *log;
     party_t *parties;
     size_t count;
+    broker_position_t positions [WIRE_RANKS_MAX];       //  of the ranks of the last complete job
 };
 
 rendezvous_t *
@@ -63,7 +59,7 @@ s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_
     vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
     log_event (self->log, level, "gathering",
-        LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, party->tenant)),
+        LOG_FIELDS (LOG_TEXT ("tenant", tenant_label (self->broker, party->tenant)),
         LOG_TEXT ("name", party->name), LOG_NUMBER_IF (rank != UINT32_MAX, "rank", rank),
         LOG_TEXT ("state", state)), "%s", text);
 }
@@ -80,9 +76,9 @@ s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
 }
 
 static party_t *
-s_party_of (const rendezvous_t *self, const join_request_t *join_request)
+s_party_of (const rendezvous_t *self, const join_t *join)
 {
-    return s_party (self, join_request->caller.tenant, join_request->request.job);
+    return s_party (self, join->caller.tenant, join->request.job);
 }
 
 //  The lowest waiting rank.
@@ -90,22 +86,22 @@ static uint32_t
 s_first (const party_t *party)
 {
     uint32_t rank = 0;
-    while (!party->waiters [rank].join_request)
+    while (!party->ranks [rank])
         rank++;
     assert (rank < party->world_size);
     return rank;
 }
 
 //  The rank that holds the job's data; any rank if there are no data to hold.
-static join_request_t *
+static join_t *
 s_holder (const party_t *party)
 {
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        join_request_t *join_request = party->waiters [rank].join_request;
-        if (join_request && (join_request->join.subset || join_request->join.list))
-            return join_request;
+        join_t *join = party->ranks [rank];
+        if (join && (join->terms.subset || join->terms.list))
+            return join;
     }
-    return party->waiters [s_first (party)].join_request;
+    return party->ranks [s_first (party)];
 }
 
 static void
@@ -121,25 +117,26 @@ s_end_party (rendezvous_t *self, party_t *party)
 }
 
 //  Takes the rank out, for the caller.  The job's data stay with another rank.
-static join_request_t *
+static join_t *
 s_take_out (party_t *party, uint32_t rank)
 {
-    join_request_t *join_request = party->waiters [rank].join_request;
-    party->waiters [rank].join_request = NULL;
+    join_t *join = party->ranks [rank];
+    party->ranks [rank] = NULL;
     party->here--;
     if (party->here > 0)
-        join_request_yield_data (join_request, s_holder (party));
-    return join_request;
+        join_yield_data (join, s_holder (party));
+    return join;
 }
 
 static void
-s_put_in (party_t *party, join_request_t *join_request, int64_t now_ms)
+s_put_in (party_t *party, join_t *join, int64_t now_ms)
 {
-    uint32_t rank = join_request->request.rank;
-    assert (rank < party->world_size && !party->waiters [rank].join_request);
+    uint32_t rank = join->request.rank;
+    assert (rank < party->world_size && !party->ranks [rank]);
     if (party->here > 0)
-        join_request_yield_data (join_request, s_holder (party));
-    party->waiters [rank] = (waiter_t) { join_request, now_ms };
+        join_yield_data (join, s_holder (party));
+    join->since_ms = now_ms;
+    party->ranks [rank] = join;
     party->here++;
 }
 
@@ -150,8 +147,8 @@ s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
     s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost",
         "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
         "connection is closed", rank, party->name);
-    join_request_t *join_request = s_take_out (party, rank);
-    join_request_destroy (&join_request);
+    join_t *join = s_take_out (party, rank);
+    join_destroy (&join);
 }
 
 //  Tells all waiting ranks, and frees the party.
@@ -161,11 +158,11 @@ s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
     s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s",
         party->name, refusal->message);
     for (uint32_t rank = 0; rank < party->world_size; rank++)
-        if (party->waiters [rank].join_request) {
-            join_request_t *join_request = s_take_out (party, rank);
-            outbox_send_text (self->router, &join_request->peer, WIRE_ERROR, 0, join_request->tag,
+        if (party->ranks [rank]) {
+            join_t *join = s_take_out (party, rank);
+            outbox_send_text (self->router, &join->peer, WIRE_ERROR, 0, join->tag,
                 reply_error (refusal->code, refusal->message));
-            join_request_destroy (&join_request);
+            join_destroy (&join);
         }
     s_end_party (self, party);
 }
@@ -179,9 +176,9 @@ rendezvous_destroy (rendezvous_t **self_p)
     while (self->parties) {
         party_t *party = self->parties;
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (party->waiters [rank].join_request) {
-                join_request_t *join_request = s_take_out (party, rank);
-                join_request_destroy (&join_request);
+            if (party->ranks [rank]) {
+                join_t *join = s_take_out (party, rank);
+                join_destroy (&join);
             }
         s_end_party (self, party);
     }
@@ -194,9 +191,9 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
 {
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
-            const join_request_t *join_request = party->waiters [rank].join_request;
-            if (join_request && peer_is (&join_request->peer, peer)
-                && (!caller || caller_is (&join_request->caller, caller)))
+            const join_t *join = party->ranks [rank];
+            if (join && peer_is (&join->peer, peer)
+                && (!caller || caller_is (&join->caller, caller)))
                 return party->name;
         }
     return NULL;
@@ -206,7 +203,7 @@ const pipeline_t *
 rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant, const char *job_name)
 {
     const party_t *party = s_party (self, tenant, job_name);
-    return party? party->waiters [s_first (party)].join_request->join.pipeline: NULL;
+    return party? party->ranks [s_first (party)]->terms.pipeline: NULL;
 }
 
 //  ---- notices
@@ -219,7 +216,7 @@ s_missing (const party_t *party, char text [LIST_BYTES])
     uint32_t shown = missing > LISTED_MAX + 1? LISTED_MAX: missing;
     size_t used = (size_t) snprintf (text, LIST_BYTES, missing == 1? "rank": "ranks");
     for (uint32_t rank = 0; rank < party->world_size && told < shown; rank++)
-        if (!party->waiters [rank].join_request) {
+        if (!party->ranks [rank]) {
             told++;
             const char *before = told == 1? "": told == missing? " and": ",";
             used += (size_t) snprintf (text + used, LIST_BYTES - used, "%s %" PRIu32, before, rank);
@@ -235,9 +232,8 @@ s_deadline_ms (const party_t *party)
 {
     int64_t deadline_ms = INT64_MAX;
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        const waiter_t *waiter = &party->waiters [rank];
-        int64_t end_ms = waiter->join_request?
-            waiter->since_ms + (int64_t) waiter->join_request->request.gather_seconds * 1000: INT64_MAX;
+        const join_t *join = party->ranks [rank];
+        int64_t end_ms = join? join->since_ms + (int64_t) join->request.gather_seconds * 1000: INT64_MAX;
         deadline_ms = end_ms < deadline_ms? end_ms: deadline_ms;
     }
     return deadline_ms;
@@ -247,13 +243,13 @@ static bool
 s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
 {
     char message [MESSAGE_BYTES], missing [LIST_BYTES];
-    const join_request_t *join_request = party->waiters [rank].join_request;
+    const join_t *join = party->ranks [rank];
     int64_t left = (s_deadline_ms (party) - now_ms + 999) / 1000;
     snprintf (message, sizeof message,
         "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
         " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left,
         left == 1? "": "s");
-    return outbox_send_text (self->router, &join_request->peer, WIRE_NOTICE, 0, join_request->tag,
+    return outbox_send_text (self->router, &join->peer, WIRE_NOTICE, 0, join->tag,
         reply_notice ("gathering", message))
         == OUTBOX_SENT;
 }
@@ -264,7 +260,7 @@ s_notify (rendezvous_t *self, party_t *party, int64_t now_ms)
 {
     uint32_t before = party->here;
     for (uint32_t rank = 0; rank < party->world_size; rank++)
-        if (party->waiters [rank].join_request && !s_notify_one (self, party, rank, now_ms))
+        if (party->ranks [rank] && !s_notify_one (self, party, rank, now_ms))
             s_lose (self, party, rank);
     party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
     return party->here < before;
@@ -305,15 +301,14 @@ rendezvous_beat (rendezvous_t *self, int64_t now_ms)
 }
 
 void
-rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const join_t *join), void *context,
+    const refusal_t *refusal)
 {
-    refusal_t refusal;
-    refuse (&refusal, "revoked", "the key of its client was revoked");
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
-        //  All ranks of a party belong to one user.
-        if (is_gone (context, &party->waiters [s_first (party)].join_request->caller))
-            s_refuse_all (self, party, &refusal);
+        //  All ranks of a party belong to one user, and ask for one data set.
+        if (is_gone (context, party->ranks [s_first (party)]))
+            s_refuse_all (self, party, refusal);
     }
 }
 
@@ -331,23 +326,23 @@ rendezvous_stop (rendezvous_t *self)
 //  Refuses what can never work before the rank waits for others.  A taken name, or a state at its end, may
 //  have changed when all ranks have joined.
 static bool
-s_may_work (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
+s_may_work (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    broker_join_t join = join_request->join;
-    if (join.epochs && join.epoch == join.epochs) {
-        join.epoch--;
-        join.epoch_batches = 0;
-        join.parts.cut_batches = 0;
-        join.recent = NULL;
-        join.recent_count = 0;
+    broker_terms_t terms = join->terms;
+    if (terms.epochs && terms.epoch == terms.epochs) {
+        terms.epoch--;
+        terms.epoch_batches = 0;
+        terms.parts.cut_batches = 0;
+        terms.recent = NULL;
+        terms.recent_count = 0;
     }
-    return broker_allows (self->broker, &join, now_ms, refusal) || strcmp (refusal->code, "job_taken") == 0;
+    return broker_allows (self->broker, &terms, now_ms, refusal) || strcmp (refusal->code, "job_taken") == 0;
 }
 
 static bool
-s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
+s_is_of (const party_t *party, const broker_terms_t *terms, refusal_t *refusal)
 {
-    return party->waiters [s_first (party)].join_request->join.user == join->user
+    return party->ranks [s_first (party)]->terms.user == terms->user
         || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
         party->name);
 }
@@ -355,11 +350,11 @@ s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
 //  Whether the request agrees with each of the others.  It is compared with each, because some values (run,
 //  seed) are given by only some ranks.
 static bool
-s_agrees (const party_t *party, const join_request_t *join_request, refusal_t *refusal)
+s_agrees (const party_t *party, const join_t *join, refusal_t *refusal)
 {
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        const join_request_t *other = party->waiters [rank].join_request;
-        if (other && !broker_agree (&other->join, rank, &join_request->join, join_request->request.rank,
+        const join_t *other = party->ranks [rank];
+        if (other && !broker_agree (&other->terms, rank, &join->terms, join->request.rank,
             refusal))
             return false;
     }
@@ -368,33 +363,33 @@ s_agrees (const party_t *party, const join_request_t *join_request, refusal_t *r
 
 //  Whether the request's rank is free, or taken by its own client.
 static bool
-s_may_have_place (const party_t *party, const join_request_t *join_request, int64_t now_ms,
+s_may_have_place (const party_t *party, const join_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
-    uint32_t rank = join_request->request.rank;
-    const waiter_t *waiter = &party->waiters [rank];
-    if (!waiter->join_request || (*join_request->request.instance
-            && strcmp (join_request->request.instance, waiter->join_request->request.instance) == 0))
+    uint32_t rank = join->request.rank;
+    const join_t *earlier = party->ranks [rank];
+    if (!earlier || (*join->request.instance
+            && strcmp (join->request.instance, earlier->request.instance) == 0))
         return true;
     return refuse (refusal, "job_taken",
         "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
         "use one job name, or two of its processes one rank; give each run a name of its own (job=)", rank,
-        party->name, (now_ms - waiter->since_ms) / 1000);
+        party->name, (now_ms - earlier->since_ms) / 1000);
 }
 
 //  Whether the request may wait with the ranks that are here.  A dead client must not block it: before a
 //  waiting rank counts against it, the server sends to all of them.  False: *party_p is NULL if no rank is
 //  left, which is no refusal.
 static bool
-s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *join_request, int64_t now_ms,
+s_fits (rendezvous_t *self, party_t **party_p, const join_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
     party_t *party = *party_p;
     for (;;) {
-        if (!s_is_of (party, &join_request->join, refusal))
+        if (!s_is_of (party, &join->terms, refusal))
             return false;
-        bool agrees = s_agrees (party, join_request, refusal);
-        if (agrees && s_may_have_place (party, join_request, now_ms, refusal))
+        bool agrees = s_agrees (party, join, refusal);
+        if (agrees && s_may_have_place (party, join, now_ms, refusal))
             return true;
         if (!s_notify (self, party, now_ms)) {
             if (!agrees) {
@@ -413,13 +408,13 @@ s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *join_reques
 }
 
 static party_t *
-s_begin_party (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
+s_begin_party (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    if (!s_may_work (self, join_request, now_ms, refusal))
+    if (!s_may_work (self, join, now_ms, refusal))
         return NULL;
-    const tenant_t *tenant = join_request->caller.tenant;
+    const tenant_t *tenant = join->caller.tenant;
     size_t count = rendezvous_count (self, tenant),
-        most = (size_t) broker_share (self->broker, tenant, RENDEZVOUS_MAX);
+        most = (size_t) tenant_share (self->broker, tenant, RENDEZVOUS_MAX);
     party_t *party = count < most && self->count < RENDEZVOUS_MAX? calloc (1, sizeof *party): NULL;
     if (!party) {
         refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is "
@@ -427,8 +422,8 @@ s_begin_party (rendezvous_t *self, const join_request_t *join_request, int64_t n
         return NULL;
     }
     party->tenant = tenant;
-    snprintf (party->name, sizeof party->name, "%s", join_request->request.job);
-    party->world_size = join_request->request.world_size;
+    snprintf (party->name, sizeof party->name, "%s", join->request.job);
+    party->world_size = join->request.world_size;
     party->since_ms = now_ms;
     party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
     party->next = self->parties;
@@ -438,17 +433,17 @@ s_begin_party (rendezvous_t *self, const join_request_t *join_request, int64_t n
 }
 
 bool
-rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms,
+rendezvous_leaves_name (rendezvous_t *self, const join_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
-    party_t *party = s_party_of (self, join_request);
+    party_t *party = s_party_of (self, join);
     if (party)
         s_notify (self, party, now_ms);
     if (party && party->here == 0) {
         s_end_party (self, party);
         party = NULL;
     }
-    return !party || (s_is_of (party, &join_request->join, refusal)
+    return !party || (s_is_of (party, &join->terms, refusal)
         && refuse (refusal, "job_taken",
             "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
             " seconds: give each run a name of its own (job=)", party->here, party->world_size, party->name,
@@ -458,7 +453,7 @@ rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, 
 //  ---- the job of all ranks
 
 static bool
-s_is_further (const broker_join_t *one, const broker_join_t *other)
+s_is_further (const broker_terms_t *one, const broker_terms_t *other)
 {
     return one->epoch > other->epoch
         || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
@@ -470,92 +465,81 @@ s_furthest (const party_t *party)
 {
     uint32_t furthest = 0;
     for (uint32_t rank = 1; rank < party->world_size; rank++)
-        if (s_is_further (&party->waiters [rank].join_request->join,
-            &party->waiters [furthest].join_request->join))
+        if (s_is_further (&party->ranks [rank]->terms, &party->ranks [furthest]->terms))
             furthest = rank;
     return furthest;
 }
 
 //  Values that a single rank may give; all ranks that give one agree.
 static void
-s_merge_one (gathered_t *gathered, uint32_t rank)
+s_merge_one (broker_terms_t *terms, const broker_terms_t *other, uint32_t rank)
 {
-    broker_join_t *join = &gathered->join;
-    const broker_join_t *other = &gathered->join_requests [rank]->join;
-    if (other->seed_given && !join->seed_given) {
-        join->seed = other->seed;
-        join->seed_given = true;
+    if (other->seed_given && !terms->seed_given) {
+        terms->seed = other->seed;
+        terms->seed_given = true;
     }
-    if (!*join->run)
-        join->run = other->run;
-    if (other->rank_wait_seconds > join->rank_wait_seconds)
-        join->rank_wait_seconds = other->rank_wait_seconds;
-    join->instances [rank] = other->instances [rank];
-    gathered->positions [rank] = (broker_position_t) { other->epoch, other->epoch_batches };
-    if (s_is_further (join, other))
-        join->positions = gathered->positions;
+    if (!*terms->run)
+        terms->run = other->run;
+    if (other->rank_wait_seconds > terms->rank_wait_seconds)
+        terms->rank_wait_seconds = other->rank_wait_seconds;
+    terms->instances [rank] = other->instances [rank];
 }
 
-//  All ranks have joined: hands them to the caller.
-static void
-s_complete (rendezvous_t *self, party_t *party, gathered_t *gathered)
+//  All ranks have joined: hands them to the caller.  One of those that have come furthest speaks for all.
+static const broker_terms_t *
+s_complete (rendezvous_t *self, party_t *party, join_t **joins)
 {
     uint32_t furthest = s_furthest (party);
-    join_request_t *base = party->waiters [furthest].join_request;
-    *gathered = (gathered_t) { .count = party->world_size };
+    broker_terms_t *terms = &party->ranks [furthest]->terms;
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        gathered->join_requests [rank] = party->waiters [rank].join_request;
-        party->waiters [rank].join_request = NULL;
+        joins [rank] = party->ranks [rank];
+        party->ranks [rank] = NULL;
     }
     party->here = 0;
-    for (uint32_t rank = 0; rank < gathered->count; rank++)
+    terms->name = joins [0]->terms.name;
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        const broker_terms_t *other = &joins [rank]->terms;
         if (rank != furthest)
-            join_request_yield_data (gathered->join_requests [rank], base);
-    gathered->join = base->join;
-    gathered->join.name = gathered->join_requests [0]->join.name;
-    for (uint32_t rank = 0; rank < party->world_size; rank++)
-        s_merge_one (gathered, rank);
+            join_yield_data (joins [rank], joins [furthest]);
+        s_merge_one (terms, other, rank);
+        self->positions [rank] = (broker_position_t) { other->epoch, other->epoch_batches };
+        if (s_is_further (terms, other))
+            terms->positions = self->positions;
+    }
     s_log (self, party, UINT32_MAX, LOG_LEVEL_INFO, "complete", "all %" PRIu32 " ranks of job '%s' are here",
         party->world_size, party->name);
     s_end_party (self, party);
-}
-
-void
-gathered_clear (gathered_t *gathered)
-{
-    for (uint32_t rank = 0; rank < gathered->count; rank++)
-        join_request_destroy (&gathered->join_requests [rank]);
-    gathered->count = 0;
+    return terms;
 }
 
 rendezvous_status_t
-rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered,
-    refusal_t *refusal)
+rendezvous_add (rendezvous_t *self, join_t **join_p, int64_t now_ms, join_t **joins,
+    const broker_terms_t **terms_p, refusal_t *refusal)
 {
-    join_request_t *join_request = *join_request_p;
-    uint32_t rank = join_request->request.rank;
-    assert (join_request->request.world_size > 1 && rank < join_request->request.world_size);
-    size_t bytes = rendezvous_bytes (self, join_request->caller.tenant);
-    size_t most = (size_t) broker_share (self->broker, join_request->caller.tenant, RENDEZVOUS_BYTES_MAX);
-    if (bytes + join_request_bytes (join_request) > most) {
+    join_t *join = *join_p;
+    uint32_t rank = join->request.rank;
+    assert (join->request.world_size > 1 && rank < join->request.world_size);
+    size_t bytes = rendezvous_bytes (self, join->caller.tenant);
+    size_t most = (size_t) tenant_share (self->broker, join->caller.tenant, RENDEZVOUS_BYTES_MAX);
+    if (bytes + join_bytes (join) > most) {
         refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most "
             "%zu may: try again when a job is complete", bytes, most);
         return RENDEZVOUS_REFUSED;
     }
-    party_t *party = s_party_of (self, join_request);
-    if (party && !s_fits (self, &party, join_request, now_ms, refusal) && (party || refusal->code))
+    party_t *party = s_party_of (self, join);
+    if (party && !s_fits (self, &party, join, now_ms, refusal) && (party || refusal->code))
         return RENDEZVOUS_REFUSED;
-    if (!party && !(party = s_begin_party (self, join_request, now_ms, refusal)))
+    if (!party && !(party = s_begin_party (self, join, now_ms, refusal)))
         return RENDEZVOUS_REFUSED;
-    join_request_t *earlier = party->waiters [rank].join_request? s_take_out (party, rank): NULL;
-    join_request_destroy (&earlier);
-    s_put_in (party, join_request, now_ms);
-    *join_request_p = NULL;
+    join_t *earlier = party->ranks [rank]? s_take_out (party, rank): NULL;
+    join_destroy (&earlier);
+    s_put_in (party, join, now_ms);
+    *join_p = NULL;
     s_log (self, party, rank, LOG_LEVEL_INFO, "waits",
         "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
         " are here", rank, party->name, party->here, party->world_size);
     if (party->here == party->world_size) {
-        s_complete (self, party, gathered);
+        *terms_p = s_complete (self, party, joins);
         return RENDEZVOUS_COMPLETE;
     }
     if (!s_notify_one (self, party, rank, now_ms))
@@ -565,18 +549,17 @@ rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now
     return RENDEZVOUS_WAITS;
 }
 
-join_request_t *
-rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *join_request),
+join_t *
+rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_t *join),
     void *context)
 {
     for (party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (party->waiters [rank].join_request && is_wanted (context,
-                party->waiters [rank].join_request)) {
-                join_request_t *join_request = s_take_out (party, rank);
+            if (party->ranks [rank] && is_wanted (context, party->ranks [rank])) {
+                join_t *join = s_take_out (party, rank);
                 if (party->here == 0)
                     s_end_party (self, party);
-                return join_request;
+                return join;
             }
     return NULL;
 }
@@ -593,13 +576,22 @@ rendezvous_count (const rendezvous_t *self, const tenant_t *tenant)
 }
 
 size_t
+rendezvous_count_on (const rendezvous_t *self, const dataset_t *dataset)
+{
+    size_t count = 0;
+    for (const party_t *party = self->parties; party; party = party->next)
+        count += party->ranks [s_first (party)]->terms.dataset == dataset;
+    return count;
+}
+
+size_t
 rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant)
 {
     size_t bytes = 0;
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size && (!tenant || party->tenant == tenant); rank++) {
-            const join_request_t *waits = party->waiters [rank].join_request;
-            bytes += waits? join_request_bytes (waits): 0;
+            const join_t *waits = party->ranks [rank];
+            bytes += waits? join_bytes (waits): 0;
         }
     return bytes;
 }
@@ -613,7 +605,7 @@ rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now
             continue;
         json_t *missing = json_array ();
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (!party->waiters [rank].join_request)
+            if (!party->ranks [rank])
                 json_array_append_new (missing, json_integer (rank));
         json_array_append_new (list,
             json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
@@ -627,16 +619,16 @@ s_check_party (const party_t *party, size_t *bytes_p)
 {
     uint32_t here = 0, have_data = 0;
     for (uint32_t rank = 0; rank < WIRE_RANKS_MAX; rank++) {
-        const join_request_t *join_request = party->waiters [rank].join_request;
-        if (!join_request)
+        const join_t *join = party->ranks [rank];
+        if (!join)
             continue;
-        assert (rank < party->world_size && join_request->request.rank == rank);                //  G1
-        assert (join_request->request.world_size == party->world_size);                         //  G1
-        assert (strcmp (join_request->request.job, party->name) == 0);                          //  G1
-        assert (join_request->caller.tenant == party->tenant);                                  //  G4
+        assert (rank < party->world_size && join->request.rank == rank);                //  G1
+        assert (join->request.world_size == party->world_size);                         //  G1
+        assert (strcmp (join->request.job, party->name) == 0);                          //  G1
+        assert (join->caller.tenant == party->tenant);                                  //  G4
         here++;
-        have_data += join_request->join.subset || join_request->join.list;
-        *bytes_p += join_request_bytes (join_request);
+        have_data += join->terms.subset || join->terms.list;
+        *bytes_p += join_bytes (join);
     }
     assert (have_data <= 1);                                                            //  G2
     assert (here == party->here && here > 0 && here < party->world_size);               //  G3
@@ -650,9 +642,9 @@ rendezvous_check (const rendezvous_t *self)
         s_check_party (party, &bytes);
         assert (s_party (self, party->tenant, party->name) == party);                   //  G1
         assert (rendezvous_count (self, party->tenant)
-            <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));             //  G4
+            <= tenant_share (self->broker, party->tenant, RENDEZVOUS_MAX));             //  G4
         assert (rendezvous_bytes (self, party->tenant)
-            <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));       //  G4
+            <= tenant_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));       //  G4
     }
     assert (count == self->count && count <= RENDEZVOUS_MAX && bytes <= RENDEZVOUS_BYTES_MAX);
 }

@@ -21,7 +21,8 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "broker.h"
-#include "join_request.h"
+#include "job.h"
+#include "join.h"
 #include "log.h"
 
 typedef struct rendezvous rendezvous_t;
@@ -44,44 +45,37 @@ const char *rendezvous_of (const rendezvous_t *self, const peer_t *peer, const c
 const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant,
     const char *job_name);
 //  Whether no rank waits under the name that a job of one process asks for.
-bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms,
+bool rendezvous_leaves_name (rendezvous_t *self, const join_t *join, int64_t now_ms,
     refusal_t *refusal);
 
-//  A job with all its ranks.
-typedef struct {
-    join_request_t *join_requests [WIRE_RANKS_MAX];         //  by rank; the caller's
-    uint32_t count;
-    broker_join_t join;                     //  the join for all ranks; its contents are lent by the requests
-                                            //  and by this
-    broker_position_t positions [WIRE_RANKS_MAX];
-} gathered_t;
-
 typedef enum {
-    RENDEZVOUS_WAITS,               //  *join_request_p was taken, and is NULL now
-    RENDEZVOUS_COMPLETE,            //  the same, and *gathered is the caller's
+    RENDEZVOUS_WAITS,               //  *join_p was taken, and is NULL now
+    RENDEZVOUS_COMPLETE,            //  the same, and the joins of all ranks are the caller's
     RENDEZVOUS_REFUSED              //  refusal holds the reason; other ranks that this ends have been told
 } rendezvous_status_t;
 
-//  A checked request of a job with ranks.
-rendezvous_status_t rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms,
-    gathered_t *gathered, refusal_t *refusal);
+//  A checked request of a job with ranks.  joins has WIRE_RANKS_MAX places: a complete job's are filled, by
+//  rank.  *terms_p is then what the job of all of them asks for; it lies in one of the joins, uses the others
+//  (names), and is good until the next call.
+rendezvous_status_t rendezvous_add (rendezvous_t *self, join_t **join_p, int64_t now_ms, join_t **joins,
+    const broker_terms_t **terms_p, refusal_t *refusal);
 //  Takes out a waiting rank that is wanted, for the caller.  NULL: none.
-join_request_t *rendezvous_take (rendezvous_t *self,
-    bool (*is_wanted) (void *context, const join_request_t *join_request), void *context);
-//  Frees its requests.
-void gathered_clear (gathered_t *gathered);
+join_t *rendezvous_take (rendezvous_t *self,
+    bool (*is_wanted) (void *context, const join_t *join), void *context);
 
 //  Sends notices, and ends ranks that have waited too long; call at least twice a second.
 void rendezvous_beat (rendezvous_t *self, int64_t now_ms);
-//  Refuses ranks (`revoked`) of callers for which is_gone returns true.
-void rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller),
-    void *context);
+//  Refuses the ranks for which is_gone returns true, as of all that wait for one job or of none.
+void rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const join_t *join),
+    void *context, const refusal_t *refusal);
 //  Refuses all waiting ranks: the server ends.
 void rendezvous_stop (rendezvous_t *self);
 
 //  The tenant's jobs that wait for ranks, and the bytes held for them; NULL: of all tenants.
 size_t rendezvous_count (const rendezvous_t *self, const tenant_t *tenant);
 size_t rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant);
+//  The jobs on this data set that wait for ranks.
+size_t rendezvous_count_on (const rendezvous_t *self, const dataset_t *dataset);
 //  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}], of the tenant's (NULL: of all); for
 //  status; a new reference.
 json_t *rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now_ms);

@@ -1,6 +1,7 @@
 #include "reply.h"
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,24 @@
 #include "needed.h"
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
+
+bool
+refuse (refusal_t *refusal, const char *code, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    refusal->code = code;
+    int length = vsnprintf (refusal->message, sizeof refusal->message, format, arguments);
+    va_end (arguments);
+    if (length >= (int) sizeof refusal->message) {
+        //  Marks the cut, and does not cut a character in two.
+        size_t end = sizeof refusal->message - 4;
+        while (end && ((uint8_t) refusal->message [end] & 0xc0) == 0x80)
+            end--;
+        memcpy (refusal->message + end, "...", 4);
+    }
+    return false;
+}
 
 //  These fail only for lack of memory.
 static void
@@ -30,6 +49,12 @@ static json_t *
 s_number (uint64_t number)
 {
     return json_sprintf ("%" PRIu64, number);
+}
+
+static json_t *
+s_number_if (bool is_known, uint64_t number)
+{
+    return is_known? s_number (number): json_null ();
 }
 
 //  The object as text; ends the object.
@@ -191,6 +216,53 @@ char *
 reply_draining (uint64_t jobs)
 {
     return needed_text ("{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
+}
+
+//  The lines, without their newlines.
+static json_t *
+s_lines (const char *text)
+{
+    json_t *lines = json_array ();
+    while (*text) {
+        size_t size = strcspn (text, "\n");
+        char *line = needed_memory (strndup (text, size));
+        s_need (json_array_append_new (lines, json_text (line)) == 0);
+        free (line);
+        text += size + (text [size] == '\n');
+    }
+    return lines;
+}
+
+char *
+reply_adding (bool is_ready, const char *text)
+{
+    json_t *object = json_object ();
+    s_put (object, "state", json_text (is_ready? "ready": "opening"));
+    s_put (object, is_ready? "lines": "progress", is_ready? s_lines (text): json_text (text));
+    return s_finish (object);
+}
+
+char *
+reply_removed (uint64_t jobs)
+{
+    return needed_text ("{\"jobs\":%llu}", (unsigned long long) jobs);
+}
+
+char *
+reply_explained (const reply_explained_t *explained, const char *name, json_t *operations)
+{
+    bool is_placed = explained->is_placed;
+    json_t *object = json_object ();
+    s_put (object, "id", s_number (explained->id));
+    s_put (object, "epoch", s_number (explained->epoch));
+    s_put (object, "index", s_number_if (is_placed, explained->index));
+    s_put (object, "row", s_number_if (is_placed, explained->row));
+    s_put (object, "name", json_text (name));
+    s_put (object, "version", s_number_if (!explained->has_no_version, explained->version));
+    s_put (object, "prepared_for", is_placed? json_integer (explained->prepared_for): json_null ());
+    s_put (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
+    s_put (object, "operations", operations);
+    return s_finish (object);
 }
 
 wire_head_t

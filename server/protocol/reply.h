@@ -1,4 +1,6 @@
-/*  reply -- the JSON bodies that the server sends.  Texts are malloc'ed and the caller's; never NULL.  */
+/*  reply -- the JSON bodies that the server sends.  Texts are malloc'ed and the caller's; never NULL.  Any
+ *  thread.
+ */
 #ifndef REPLY_H
 #define REPLY_H
 #include <stdbool.h>
@@ -6,6 +8,16 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "wire.h"
+
+//  Why a request was refused: code is one of docs/protocol.md's (static text), message is for people.
+typedef struct {
+    const char *code;
+    char message [512];
+} refusal_t;
+
+//  Fills a refusal like printf; cuts long texts.  Returns false, so that `return refuse (...)` reads well.
+bool refuse (refusal_t *refusal, const char *code, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
 
 enum { REPLY_FIELD_DIMENSIONS_MAX = 4 };
 
@@ -35,7 +47,7 @@ typedef struct {
     const char *ring_token;
     uint64_t seed;
     const char *fingerprint;
-    const char *data;           //  data_digest.h
+    const char *data;           //  request.h
     const char *run;
     bool forked;
     uint32_t rank, world_size;  //  0 and 1: a job of one process
@@ -56,6 +68,27 @@ char *reply_notice (const char *notice, const char *message);
 char *reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable);
 //  jobs: how many still exist.
 char *reply_draining (uint64_t jobs);
+//  ADDING: what is being done, or, of data sets that are there, the lines about them, each with its newline.
+char *reply_adding (bool is_ready, const char *text);
+//  jobs: how many end with the data set.
+char *reply_removed (uint64_t jobs);
+
+//  EXPLAIN_REPLY, of a sample of a job.
+typedef struct {
+    uint64_t id, epoch;
+    bool is_placed;             //  the job has it in a batch; false: index, row, prepared_for and is_reused
+                                //  are null in the reply
+    uint64_t index;             //  of the batch, in its epoch
+    uint32_t row;               //  of its rank's part, where there are ranks
+    bool has_no_version;        //  the version is null in the reply
+    uint32_t version;           //  its draw number
+    uint32_t prepared_for;      //  jobs that the version has served
+    bool is_reused;             //  it existed when this job drew the sample
+} reply_explained_t;
+
+//  name: the sample's; bytes that are not UTF-8 become U+FFFD.  operations: an array; takes its reference.
+//  The text is malloc'ed and the caller's; never NULL.
+char *reply_explained (const reply_explained_t *explained, const char *name, json_t *operations);
 
 //  Frame 0 of any message of the server.
 wire_head_t reply_head (wire_kind_t kind, uint64_t job, uint64_t tag);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "request_values.h"
 #include "utf8.h"
 
 enum { DIGEST_DIGITS = 16 };

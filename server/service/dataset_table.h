@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "catalogue.h"
-#include "request_table.h"
+#include "request.h"
 
 enum { DATASET_TABLE_BYTES_MAX = 256 * 1024, DATASET_TABLE_TEXT_BYTES_MAX = 128 * 1024 };
 

@@ -7,17 +7,19 @@
 #include "decoder.h"
 #include "describe.h"
 #include "explain.h"
+#include "job.h"
 #include "reply.h"
 #include "source.h"
+#include "tenant.h"
 
 enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 
 //  One question.
 typedef struct {
-    side_job_t side_job;        //  first: the way back from it
-    explaining_t *explaining;
+    side_job_t side_job;        //  first, so that it leads back here
     bool is_asked;              //  the entry is in use
     explanation_t explanation;
+    dataset_t *dataset;         //  held, for its source
     const source_t *source;
     peer_t peer;
     uint64_t job, tag;
@@ -139,7 +141,7 @@ s_send (explaining_t *self, question_t *question)
 {
     atomic_size_t *account = send_backlog_account (self->send_backlog, &question->peer,
         tenant_number (question->tenant),
-        (size_t) broker_share (self->broker, question->tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+        (size_t) tenant_share (self->broker, question->tenant, SEND_BACKLOG_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
     //  A failed send is ignored: it is the peer's problem.  There was room when it asked; if other users of
     //  its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers exceed
@@ -157,8 +159,9 @@ s_done (side_job_t *side_job, bool was_done)
     question_t *question = (question_t *) side_job;
     assert (question->is_asked && (question->text || !was_done));
     if (was_done)
-        s_send (question->explaining, question);
+        s_send (side_job->context, question);
     explanation_clear (&question->explanation);
+    dataset_let_go (question->dataset);
     question->is_asked = false;
 }
 
@@ -175,7 +178,7 @@ s_find_room (explaining_t *self, const job_t *job)
         room = question->is_asked? room: question;
     }
     return of_job < EXPLAINING_OF_JOB_MAX
-        && of_tenant < broker_share (self->broker, job_tenant (job), EXPLAINING_MAX)? room: NULL;
+        && of_tenant < tenant_share (self->broker, job_tenant (job), EXPLAINING_MAX)? room: NULL;
 }
 
 bool
@@ -190,12 +193,14 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         return refuse (refusal, "busy",
             "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
-    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done },
-        .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
+    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done,
+        .context = self }, .dataset = job_dataset (job), .source = source_of (job_dataset (job)),
+        .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
         return false;
     question->is_asked = true;
+    dataset_hold (question->dataset);
     side_jobs_add (self->side_jobs, question->tenant, &question->side_job);
     return true;
 }

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tenant.h"
 
 //  A larger frame is not copied.  A smaller one shares a buffer of ZeroMQ's with others, all of which would
 //  be kept with it.

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <zmq.h>
 #include "caller.h"
+#include "dataset.h"
 #include "outbox.h"
 #include "request.h"
 #include "request_queue.h"
 
-typedef struct {
+typedef struct inbound_message {
     waiting_t waiting;          //  first, so that it leads back here; of a kept message
     peer_t peer;
     caller_t caller;

@@ -3,6 +3,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tenant.h"
+
+//  ---- how many of them are answered
+
+enum { WHOLE = 1000 };          //  one reply
+
+static error_rate_t *
+s_find (error_rate_limit_t *self, uint32_t tenant, uint64_t user)
+{
+    error_rate_t *oldest = &self->users [0];
+    for (size_t index = 0; index < REJECTION_LOG_ANSWER_USERS_MAX; index++) {
+        error_rate_t *error_rate = &self->users [index];
+        if (error_rate->at_ms && error_rate->tenant == tenant && error_rate->user == user)
+            return error_rate;
+        oldest = error_rate->at_ms < oldest->at_ms? error_rate: oldest;
+    }
+    *oldest = (error_rate_t) { .tenant = tenant, .user = user, .left = REJECTION_LOG_ANSWER_BURST * WHOLE };
+    return oldest;
+}
+
+bool
+rejection_log_take_answer (error_rate_limit_t *self, uint32_t tenant, uint64_t user, int64_t now_ms)
+{
+    assert (now_ms > 0);
+    error_rate_t *error_rate = s_find (self, tenant, user);
+    if (error_rate->at_ms && now_ms > error_rate->at_ms) {
+        uint64_t passed_ms = (uint64_t) (now_ms - error_rate->at_ms),
+            room = REJECTION_LOG_ANSWER_BURST * WHOLE - error_rate->left;
+        //  A second adds REJECTION_LOG_ANSWER_A_SECOND replies, so a millisecond adds as many thousandths.
+        error_rate->left += passed_ms < room / REJECTION_LOG_ANSWER_A_SECOND + 1?
+            passed_ms * REJECTION_LOG_ANSWER_A_SECOND: room;
+        error_rate->left = error_rate->left < REJECTION_LOG_ANSWER_BURST * WHOLE? error_rate->left:
+            REJECTION_LOG_ANSWER_BURST * WHOLE;
+    }
+    error_rate->at_ms = now_ms;
+    bool good = error_rate->left >= WHOLE;
+    error_rate->left -= good? WHOLE: 0;
+    return good;
+}
+
+
+//  ---- how many there were
 
 //  One code of one tenant.
 typedef struct {

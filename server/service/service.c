@@ -1,4 +1,5 @@
-//  A service's life, and what the broker wants done; service_messages.c: what clients ask.
+//  A service's life, what the broker wants done, and what status shows.  Above it service_messages.c: what
+//  clients ask.
 
 #include "service_state.h"
 #include <assert.h>
@@ -8,19 +9,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#include "action.h"
+#include "build_version.h"
+#include "clock.h"
+#include "job.h"
 #include "outbox.h"
+#include "remote_workers.h"
 #include "reply.h"
+#include "tenant.h"
 
-enum { STOP_TURNS_MAX = 64 };
+enum {
+    //  While other tenants' jobs run, the queue gets one part in so many of the thread's time: a request of
+    //  50 ms cannot be divided, and workers run out of tasks behind a row of them.
+    REST_PARTS = 10,
+    //  But no tenant waits long for work done for another: unmapping a ring of some gigabytes takes a second.
+    REST_MS_MAX = 1000
+};
 
 void
 service_count_outside (service_t *self)
 {
     broker_t *broker = self->options.broker;
-    for (uint32_t number = 0; number < broker_tenants (broker); number++) {
-        tenant_t *tenant = broker_tenant_of (broker, number);
-        broker_outside (broker, tenant, arrivals_count (self->arrivals, tenant),
+    for (uint32_t number = 0; number < tenant_total (broker); number++) {
+        tenant_t *tenant = tenant_of_number (broker, number);
+        tenant_outside (broker, tenant, arrivals_count (self->arrivals, tenant),
             atomic_load (&self->outgoing [number])
             + closing_rings_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
     }
@@ -40,7 +54,7 @@ s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal
 {
     service_t *self = context;
     rejection_log_one_t one = { .tenant = tenant_number (caller->tenant),
-        .name = broker_tenant_label (self->options.broker, caller->tenant),
+        .name = tenant_label (self->options.broker, caller->tenant),
         .user = caller->user, .code = refusal->code, .message = refusal->message };
     rejection_log_add (self->rejection_log, &one, self->now_ms);
 }
@@ -74,6 +88,23 @@ service_new (const service_options_t *options)
     return self;
 }
 
+static bool
+s_is_any (void *context, const waiting_t *waiting)
+{
+    (void) context, (void) waiting;
+    return true;
+}
+
+static void
+s_drop_requests (service_t *self)
+{
+    for (waiting_t *waiting; (waiting = request_queue_take_if (self->request_queue, s_is_any, NULL)); ) {
+        inbound_message_t *inbound = (inbound_message_t *) waiting;
+        inbound_message_destroy (&inbound);
+    }
+    inbound_message_destroy (&self->stuck);
+}
+
 void
 service_destroy (service_t **self_p)
 {
@@ -85,7 +116,7 @@ service_destroy (service_t **self_p)
     arrivals_destroy (&self->arrivals);
     closing_rings_leave (&self->closing_rings);
     if (self->request_queue)
-        service_forget_mail (self, NULL, NULL);
+        s_drop_requests (self);
     request_queue_destroy (&self->request_queue);
     rejection_log_destroy (&self->rejection_log);
     send_backlog_destroy (&self->send_backlog);
@@ -93,6 +124,106 @@ service_destroy (service_t **self_p)
     free (self->ids);
     free (self);
     *self_p = NULL;
+}
+
+//  ---- this thread's time
+
+uint64_t
+service_nanoseconds (const service_t *self)
+{
+    if (self->options.nanoseconds)
+        return self->options.nanoseconds (self->options.clock);
+    return clock_thread_ns ();
+}
+
+uint64_t
+service_unreclaimed_ns (const service_t *self)
+{
+    return service_nanoseconds (self) - self->reclaimed_ns;
+}
+
+uint32_t
+service_weight (const service_t *self, const tenant_t *tenant)
+{
+    return (uint32_t) tenant_share (self->options.broker, tenant, 1 << 20);
+}
+
+//  Whether another tenant has a job.
+typedef struct {
+    const tenant_t *tenant;
+    bool found;
+} others_t;
+
+static void
+s_look_for_others (void *context, job_t *job)
+{
+    others_t *others = context;
+    others->found = others->found || job_tenant (job) != others->tenant;
+}
+
+//  Pauses the queue, if its work has held up other tenants.
+void
+service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
+{
+    request_queue_charge (self->request_queue, tenant_number (tenant), service_weight (self, tenant),
+        nanoseconds);
+    others_t others = { .tenant = tenant };
+    if (tenant_total (self->options.broker) > 1)
+        job_each (self->options.broker, s_look_for_others, &others);
+    if (!others.found)
+        return;
+    //  Times below a millisecond add up: many small requests cost as much as a large one.
+    self->rest_ns += nanoseconds * (REST_PARTS - 1);
+    int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
+    int64_t until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
+    self->resting_until_ms = until_ms < self->now_ms + REST_MS_MAX? until_ms: self->now_ms + REST_MS_MAX;
+    self->rest_ns %= 1000000;
+}
+
+//  ---- refusing
+
+void
+service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal)
+{
+    const caller_t *caller = &inbound->caller;
+    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant):
+        REJECTION_LOG_NOBODY,
+        .name = caller->tenant? tenant_label (self->options.broker, caller->tenant): NULL,
+        .user = caller->user, .code = refusal->code, .message = refusal->message };
+    //  A client that leaves a job which the server has just ended does nothing wrong.
+    if (inbound->head.kind != WIRE_LEAVE || strcmp (refusal->code, "unknown_job") != 0)
+        rejection_log_add (self->rejection_log, &one, self->now_ms);
+    if (!rejection_log_take_answer (&self->error_rate_limit, one.tenant, caller->user,
+        self->now_ms > 0? self->now_ms: 1)) {
+        self->dropped [one.tenant]++;
+        return;
+    }
+    //  A failed send is ignored: it is the peer's problem.
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_ERROR, inbound->head.job, inbound->head.tag,
+        reply_error (refusal->code, refusal->message));
+}
+
+bool
+service_refuse_stopping (refusal_t *refusal)
+{
+    return refuse (refusal, "stopping", "the server is ending");
+}
+
+bool
+service_refuse_revoked (refusal_t *refusal)
+{
+    return refuse (refusal, "revoked", "this key is not served any more");
+}
+
+atomic_size_t *
+service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
+{
+    const tenant_t *tenant = inbound->caller.tenant;
+    atomic_size_t *account = send_backlog_account (self->send_backlog, &inbound->peer, tenant_number (tenant),
+        (size_t) tenant_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+    if (!account)
+        refuse (refusal, "busy", "answers of before have not been read: read them first");
+    return account;
 }
 
 //  ---- the log
@@ -108,7 +239,7 @@ service_label (const service_t *self, rank_t *rank, const char *reason, service_
     if (has_ranks)
         snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
     const log_field_t fields [SERVICE_LABEL_FIELDS] = {
-        LOG_TEXT ("tenant", broker_tenant_label (self->options.broker, job_tenant (job))),
+        LOG_TEXT ("tenant", tenant_label (self->options.broker, job_tenant (job))),
         LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (has_ranks, "rank", rank_number (rank)),
         LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user), LOG_TEXT ("reason", reason),
         { .key = NULL }
@@ -219,7 +350,7 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
         return false;
     closing_rings_keep (&self->closing_rings, self->options.ring_server, connection->key,
         tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, CLOSING_RINGS_MAX), &connection->ring);
+        (size_t) tenant_share (self->options.broker, tenant, CLOSING_RINGS_MAX), &connection->ring);
     return true;
 }
 
@@ -351,7 +482,7 @@ s_log_bad_samples (service_t *self)
     dataset_t *dataset;
     uint32_t id;
     const char *reason;
-    while (broker_next_bad (self->options.broker, &dataset, &id, &reason))
+    while (dataset_next_bad (self->options.broker, &dataset, &id, &reason))
         log_event (self->options.log, LOG_LEVEL_WARNING, "bad_sample",
             LOG_FIELDS (LOG_TEXT ("dataset", dataset_name (dataset)),
             LOG_NUMBER ("sample", id)), "sample %u of data set '%s' cannot be read: %s", id,
@@ -363,7 +494,7 @@ static void
 s_log_trouble (service_t *self)
 {
     broker_trouble_t trouble;
-    while (broker_next_trouble (self->options.broker, &trouble)) {
+    while (dataset_next_trouble (self->options.broker, &trouble)) {
         const char *name = dataset_name (trouble.dataset);
         if (trouble.is_over)
             log_event (self->options.log, LOG_LEVEL_NOTICE, "storage",
@@ -446,7 +577,7 @@ service_beat (service_t *self, int64_t now_ms)
     self->now_ms = now_ms;
     //  Returns memory to the system that bursts of messages and jobs have left with the allocator.
     malloc_trim (0);
-    broker_each_rank (self->options.broker, s_beat, self);
+    rank_each (self->options.broker, s_beat, self);
     arrivals_beat (self->arrivals, now_ms);
     rejection_log_beat (self->rejection_log, now_ms);
 }
@@ -463,45 +594,151 @@ service_jobs (const service_t *self)
     return broker_jobs (self->options.broker) + arrivals_count (self->arrivals, NULL);
 }
 
+uint64_t
+service_uses (const service_t *self)
+{
+    bool opens = self->now_ms < self->adding_until_ms
+        || (self->options.additions && additions_is_busy (self->options.additions));
+    return service_jobs (self) + opens;
+}
+
 bool
 service_is_drained (const service_t *self)
 {
     return broker_is_draining (self->options.broker) && service_jobs (self) == 0;
 }
 
-//  ---- revoked keys
-
-typedef struct {
-    service_t *service;
-    bool (*is_gone) (void *context, const caller_t *caller);
-    void *context;
-    size_t count;
-} revoking_t;
-
-static void
-s_revoke (void *context, rank_t *rank)
+bool
+service_ends_now (const service_t *self)
 {
-    revoking_t *revoking = context;
-    const connection_t *connection = rank_user (rank);
-    job_t *job = rank_job (rank);
-    if (job_is_over (job) || !revoking->is_gone (revoking->context, &connection->caller))
-        return;
-    revoking->count++;
-    broker_end (revoking->service->options.broker, job, "revoked", "the key of its client was revoked");
+    return self->ends_now;
 }
 
-size_t
-service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context,
-    int64_t now_ms)
+//  ---- what `tureen status` shows beyond what the broker knows: to each caller what is its own to know
+
+static void
+s_put (json_t *object, const char *key, uint64_t number)
 {
-    self->now_ms = now_ms;
-    revoking_t revoking = { .service = self, .is_gone = is_gone, .context = context };
-    service_forget_mail (self, is_gone, context);
-    arrivals_forget (self->arrivals, is_gone, context);
-    service_revoke_workers (self, is_gone, context);
-    broker_each_rank (self->options.broker, s_revoke, &revoking);
-    service_carry_out_all (self);
-    return revoking.count;
+    json_object_set_new (object, key, json_integer ((json_int_t) number));
+}
+
+static double
+s_cpu_seconds (void)
+{
+    struct rusage usage;
+    getrusage (RUSAGE_SELF, &usage);
+    return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+         + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+//  The tenant's refusals, and its waiting requests.
+static void
+s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
+{
+    json_object_set_new (object, "refusals", rejection_log_status (self->rejection_log, number));
+    s_put (object, "unanswered", self->dropped [number]);
+    s_put (object, "waiting_requests", request_queue_line_count (self->request_queue, number));
+}
+
+static void
+s_describe_tenants (const service_t *self, json_t *status)
+{
+    size_t index;
+    json_t *object, *own = json_object_get (status, "tenant");
+    const tenant_t *tenant = own?
+        tenant_named (self->options.broker, json_string_value (json_object_get (own, "name"))): NULL;
+    if (tenant)
+        s_describe_tenant (self, own, tenant_number (tenant));
+    json_array_foreach (json_object_get (status, "tenants"), index, object) {
+        tenant = tenant_named (self->options.broker, json_string_value (json_object_get (object, "name")));
+        if (tenant)
+            s_describe_tenant (self, object, tenant_number (tenant));
+    }
+}
+
+//  As of the connection limit's last look, half a second ago at most.
+static json_t *
+s_descriptors (const connection_limit_t *connection_limit)
+{
+    json_t *object = json_object ();
+    s_put (object, "open", connection_limit_descriptors (connection_limit));
+    s_put (object, "max", connection_limit_descriptors_max (connection_limit));
+    return object;
+}
+
+static json_t *
+s_block_cache (const block_cache_t *block_cache)
+{
+    if (!block_cache)
+        return json_null ();
+    block_cache_figures_t figures = block_cache_figures (block_cache);
+    json_t *object = json_object (), *folder = json_string (figures.folder);
+    json_object_set_new (object, "folder", folder? folder: json_string ("(not UTF-8)"));
+    s_put (object, "bytes", figures.bytes);
+    s_put (object, "bytes_max", figures.bytes_max);
+    s_put (object, "damaged", figures.damaged);
+    json_object_set_new (object, "aside", json_boolean (figures.is_aside));
+    json_object_set_new (object, "failure", figures.failure? json_string (strerror (-figures.failure)):
+        json_null ());
+    return object;
+}
+
+//  Figures of the whole server: other tenants change them.
+static void
+s_describe_server (service_t *self, json_t *status, int64_t now_ms)
+{
+    json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
+    uint64_t lost;
+    json_object_set_new (status, "remote_workers",
+        remote_workers_status (tasks_remote_workers (self->options.tasks), &lost));
+    s_put (status, "remote_workers_lost", lost);
+    json_object_set_new (status, "operations", customs_status (self->options.customs));
+    s_put (status, "reads_max", tasks_depth (self->options.tasks));
+    json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
+    json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):
+        json_null ());
+    uint64_t unanswered = 0;
+    for (size_t number = 0; number < REJECTION_LOG_LINES_MAX; number++)
+        unanswered += self->dropped [number];
+    json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
+    json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_uses (self), now_ms));
+    s_put (status, "restarts", self->options.restarts);
+    json_object_set_new (status, "refusals",
+        rejection_log_status (self->rejection_log, REJECTION_LOG_LINES_MAX));
+    s_put (status, "unanswered", unanswered);
+    s_put (status, "ignored", self->ignored);
+    s_put (status, "strangers", self->strangers);
+    s_put (status, "waiting_requests", request_queue_count (self->request_queue));
+    s_put (status, "waiting_request_bytes", request_queue_bytes (self->request_queue));
+    s_put (status, "unread_bytes", send_backlog_bytes (self->send_backlog));
+    s_put (status, "shortages", tasks_shortages (self->options.tasks));
+    s_put (status, "log_lines_lost", self->options.log->lost);
+    json_object_set_new (status, "descriptors", s_descriptors (self->options.connection_limit));
+    if (self->options.gate)
+        json_object_set_new (status, "handshakes", gate_status (self->options.gate));
+}
+
+json_t *
+service_status (service_t *self, const caller_t *caller, int64_t now_ms)
+{
+    //  Operators see everything; with one tenant every caller does.
+    bool sees_all = caller->is_operator || tenant_total (self->options.broker) == 1;
+    service_count_outside (self);
+    json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
+    connection_describe_datasets (self->options.broker, status, sees_all);
+    const char *of_files = tasks_reading_mode (self->options.tasks, false);
+    json_object_set_new (status, "reading",
+        json_string (of_files? of_files: tasks_reading_mode (self->options.tasks, true)));
+    json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
+    json_object_set_new (status, "gathering",
+        arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
+    json_object_set_new (status, "long_tasks",
+        tasks_long_status (self->options.tasks, sees_all? NULL: caller->tenant, clock_now_ms ()));
+    json_object_set_new (status, "version", json_string (build_version ()));
+    if (sees_all)
+        s_describe_server (self, status, now_ms);
+    s_describe_tenants (self, status);
+    return status;
 }
 
 //  ---- the end
@@ -524,18 +761,18 @@ s_end_job (void *context, job_t *job)
 }
 
 void
-service_stop (service_t *self, int64_t now_ms)
+service_end_jobs (service_t *self)
 {
-    self->stopping = true;
-    //  Progress and leaves that came just before; bounded, because a client may send without end.
-    for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
-    service_empty_queue (self);
     arrivals_stop (self->arrivals);
-    broker_each_rank (self->options.broker, s_tell_end, self);
-    broker_each_job (self->options.broker, s_end_job, self);
+    rank_each (self->options.broker, s_tell_end, self);
+    job_each (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
     side_jobs_collect (self->side_jobs, true);
-    service_empty_queue (self);                  //  requests behind a JOIN with ids that were being read
+}
+
+void
+service_reclaim_all (service_t *self)
+{
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_RECLAIM)

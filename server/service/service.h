@@ -7,7 +7,7 @@
  *                  (request_queue.h), so that no tenant has the thread to itself.
  *  failure modes:  no ring, or the client asks: INLINE.  A peer that cannot be sent to has left.  An invalid
  *                  message gets ERROR.  A message of another protocol, or of a caller without a tenant, gets
- *                  no answer; nor does an error beyond a user's limit (error_rate_limit.h).  A client that
+ *                  no answer; nor does an error beyond a user's limit (rejection_log.h).  A client that
  *                  does not read its answers gets no more (send_backlog.h).
  *  on close:       service_stop tells every job; living clients keep what they have mapped.
  *
@@ -19,9 +19,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <zmq.h>
+#include "additions.h"
 #include "broker.h"
 #include "ring_server.h"
 #include "connection_limit.h"
+#include "dataset.h"
 #include "gate.h"
 #include "idle.h"
 #include "log.h"
@@ -45,6 +47,7 @@ typedef struct {
     const block_cache_t *block_cache;       //  for status, as the next; NULL: none
     cluster_t *cluster;
     customs_t *customs;
+    additions_t *additions;     //  NULL: data sets are neither added nor removed
     const connection_limit_t *connection_limit;         //  for status; never NULL
     //  Processor time of this thread; NULL: the system's.  For simulations.
     uint64_t (*nanoseconds) (void *clock);
@@ -91,8 +94,12 @@ void service_beat (service_t *self, int64_t now_ms);
 json_t *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
 //  The jobs that use the server: those that exist, and those that wait for ranks.
 uint64_t service_jobs (const service_t *self);
+//  The same, and one more while a client waits for a data set that is being added: the server is not idle.
+uint64_t service_uses (const service_t *self);
 //  An operator has asked the server to drain (WIRE_DRAIN), and no job uses it any more.
 bool service_is_drained (const service_t *self);
+//  An operator has asked for the end, whatever jobs are there, and the log says so.
+bool service_ends_now (const service_t *self);
 //  Keys were revoked: ends the jobs of their callers (`revoked`), and forgets their waiting joins.  Later
 //  messages of such a connection are refused, because tenants_caller no longer knows its key.  Returns how
 //  many jobs have ended.

@@ -1,13 +1,12 @@
 //  What clients ask: from the socket to the answer.
 //
 //  happy path:     a message is received, its caller found, its head read.  A cheap request is served at
-//                  once.  An expensive one (JOIN, STATUS, EXPLAIN, DATASET) waits in the queue, and so does
-//                  any message that must not overtake it; the queue is served by weight over tenants, a slice
-//                  of time each turn.
+//                  once, and so are an operator's (DRAIN, ADD, REMOVE).  An expensive one (JOIN, STATUS,
+//                  EXPLAIN, DATASET) waits in the queue, and so does any message that must not overtake it;
+//                  the queue is served by weight over tenants, a slice of time each turn.
 //  failure modes:  a caller without a tenant, or a message without our magic, gets no answer.  A line that is
 //                  full: `busy`.  More errors than a user's limit: counted, not answered.
 //  on close:       the queue is emptied: each request gets its answer, a JOIN `stopping`.
-//  service_joins.c: JOIN.
 
 #include "service_state.h"
 #include <assert.h>
@@ -16,88 +15,148 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zmq.h>
-#include "clock.h"
 #include "dataset_table.h"
-#include "join_request.h"
-#include "receive_quota.h"
+#include "job.h"
+#include "join.h"
 #include "outbox.h"
+#include "receive_quota.h"
+#include "remote_workers.h"
 #include "reply.h"
 #include "source.h"
+#include "tenant.h"
+
+//  ---- JOIN
+
+//  JOIN: from the request queue to arrivals.h.
+//
+//  happy path:     the request is checked; its ids are read; a job.  If there are many ids a worker reads
+//                  them, as a side job of the tenant's.  Meanwhile the JOIN is held at the head of its
+//                  tenant's line, so that a tenant has only one in work, and none of its requests overtakes
+//                  another.
+//  failure modes:  refused at any step.  Its key is revoked while the ids are read: refused afterwards.
+//  on close:       a JOIN with ids that are being read is refused: `stopping`.
+
+enum { AUTOMATIC_ID_BYTES = 5 };            //  of a routing id that ZeroMQ gave: a zero, and four more
+
+//  In a worker, which also frees the ids' bytes: that takes as long as reading them.
+static void
+s_read (side_task_t *side_task, decoder_t *decoder)
+{
+    (void) decoder;
+    join_t *join = (join_t *) side_task;
+    join->ids_refused = !join_read (join, join->message->frames, &join->refusal);
+    inbound_message_drop_frames (join->message);
+}
+
+//  Takes the join over.
+static bool
+s_go_on (service_t *self, join_t *join, bool was_read, refusal_t *refusal)
+{
+    *refusal = join->refusal;
+    bool good = was_read? !join->ids_refused: service_refuse_stopping (refusal);
+    if (good && self->stopping)
+        good = service_refuse_stopping (refusal);
+    if (good && join->is_revoked)
+        good = service_refuse_revoked (refusal);
+    if (good)
+        return arrivals_join (self->arrivals, join, self->now_ms, refusal);
+    join_destroy (&join);
+    return false;
+}
+
+static void
+s_done (side_job_t *side_job, bool was_read)
+{
+    service_t *self = side_job->context;
+    join_t *join = (join_t *) side_job;
+    inbound_message_t *inbound = join->message;
+    join->message = NULL;
+    const tenant_t *tenant = inbound->caller.tenant;
+    refusal_t refusal;
+    uint64_t begin = service_unreclaimed_ns (self);
+    assert (self->reading [tenant_number (tenant)] == join);
+    self->reading [tenant_number (tenant)] = NULL;
+    request_queue_release (self->request_queue, &inbound->waiting);
+    if (!s_go_on (self, join, was_read, &refusal))
+        service_refuse (self, inbound, &refusal);
+    inbound_message_destroy (&inbound);
+    service_charge (self, tenant, service_unreclaimed_ns (self) - begin);
+}
+
+static void
+s_let_read (service_t *self, inbound_message_t *inbound, join_t *join)
+{
+    tenant_t *tenant = join->caller.tenant;
+    join->message = inbound;
+    join->side_job = (side_job_t) { .side_task = { .work = s_read }, .done = s_done, .context = self };
+    assert (!self->reading [tenant_number (tenant)]);
+    self->reading [tenant_number (tenant)] = join;
+    request_queue_hold (self->request_queue, &inbound->waiting);
+    side_jobs_add (self->side_jobs, tenant, &join->side_job);
+}
+
+//  Clients ask again: it is there in a moment, or is left out.
+static bool
+s_is_open (const service_t *self, const caller_t *caller, const char *name, refusal_t *refusal)
+{
+    return !self->options.additions || !additions_awaits (self->options.additions, caller->tenant, name)
+        || refuse (refusal, "opening", "data set '%s' is being opened again: the server was started again "
+            "a moment ago", name);
+}
+
+//  The message is kept, and has just been taken from the queue.  True: it was answered, or will be later
+//  (a JOIN in `reading` has it: the message is not the caller's any more).  False: refusal is the answer.
+static bool
+s_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal)
+{
+    if (self->stopping)
+        return service_refuse_stopping (refusal);
+    //  A routing id that the client chose may have been another client's: messages still on their way to that
+    //  client would reach this one.
+    if (inbound->peer.size != AUTOMATIC_ID_BYTES || inbound->peer.bytes [0] != 0)
+        return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
+    if (!service_account (self, inbound, refusal)
+        || !arrivals_is_free (self->arrivals, &inbound->peer, &inbound->caller, refusal))
+        return false;
+    join_t *join = join_new (inbound->frames, inbound->count, &inbound->peer, &inbound->caller,
+        inbound->head.tag, refusal);
+    bool good = join && s_is_open (self, &inbound->caller, join->request.dataset, refusal)
+        && arrivals_begin (self->arrivals, join, self->now_ms, refusal);
+    if (good && join_is_long (join, inbound->frames)) {
+        s_let_read (self, inbound, join);
+        return true;
+    }
+    if (good && join_read (join, inbound->frames, refusal))
+        return arrivals_join (self->arrivals, join, self->now_ms, refusal);
+    join_destroy (&join);
+    return false;
+}
+
+//  JOINs being read of callers that are gone will be refused.
+static void
+s_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context)
+{
+    for (size_t number = 0; number < BROKER_TENANTS_MAX; number++) {
+        join_t *join = self->reading [number];
+        if (join && is_gone (context, &join->caller))
+            join->is_revoked = true;
+    }
+}
+
+
+//  ---- messages
 
 enum {
     FRAMES_MAX = WIRE_FRAMES_MAX + 1,       //  the routing id before them
+    STOP_TURNS_MAX = 64,
     RECEIVE_NS = 1000000,                   //  a turn's receiving
     SLICE_NS = 2000000,                     //  a turn's serving: at least one request
-    //  While other tenants' jobs run, the queue gets one part in so many of the thread's time: a request of
-    //  50 ms cannot be divided, and workers run out of tasks behind a row of them.
-    REST_PARTS = 10,
-    //  But no tenant waits long for work done for another: unmapping a ring of some gigabytes takes a second.
-    REST_MS_MAX = 1000,
+    ADDING_MS = 5000,                       //  a client that waits for a data set asks again sooner
     //  The time of libzmq's thread to receive a byte: the kernel's copy, and memory that is new each time.
     RECEIVED_NS_A_BYTE = 2
 };
-
-uint64_t
-service_nanoseconds (const service_t *self)
-{
-    if (self->options.nanoseconds)
-        return self->options.nanoseconds (self->options.clock);
-    return clock_thread_ns ();
-}
-
-uint64_t
-service_unreclaimed_ns (const service_t *self)
-{
-    return service_nanoseconds (self) - self->reclaimed_ns;
-}
-
-//  ---- refusing
-
-void
-service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal)
-{
-    const caller_t *caller = &inbound->caller;
-    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant):
-        REJECTION_LOG_NOBODY,
-        .name = caller->tenant? broker_tenant_label (self->options.broker, caller->tenant): NULL,
-        .user = caller->user, .code = refusal->code, .message = refusal->message };
-    //  A client that leaves a job which the server has just ended does nothing wrong.
-    if (inbound->head.kind != WIRE_LEAVE || strcmp (refusal->code, "unknown_job") != 0)
-        rejection_log_add (self->rejection_log, &one, self->now_ms);
-    if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user,
-        self->now_ms > 0? self->now_ms: 1)) {
-        self->dropped [one.tenant]++;
-        return;
-    }
-    //  A failed send is ignored: it is the peer's problem.
-    outbox_send_text (self->options.router, &inbound->peer, WIRE_ERROR, inbound->head.job, inbound->head.tag,
-        reply_error (refusal->code, refusal->message));
-}
-
-bool
-service_refuse_stopping (refusal_t *refusal)
-{
-    return refuse (refusal, "stopping", "the server is ending");
-}
-
-bool
-service_refuse_revoked (refusal_t *refusal)
-{
-    return refuse (refusal, "revoked", "this key is not served any more");
-}
-
-atomic_size_t *
-service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
-{
-    const tenant_t *tenant = inbound->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->send_backlog, &inbound->peer, tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
-    if (!account)
-        refuse (refusal, "busy", "answers of before have not been read: read them first");
-    return account;
-}
 
 //  ---- jobs
 
@@ -105,7 +164,7 @@ service_account (service_t *self, const inbound_message_t *inbound, refusal_t *r
 static rank_t *
 s_find_own (service_t *self, const inbound_message_t *inbound)
 {
-    job_t *job = broker_job (self->options.broker, inbound->head.job);
+    job_t *job = job_of_id (self->options.broker, inbound->head.job);
     for (uint32_t number = 0; job && number < job_world_size (job); number++) {
         rank_t *rank = job_rank (job, number);
         if (rank_is_there (rank) && connection_is_of (rank_user (rank), &inbound->peer, &inbound->caller))
@@ -218,8 +277,11 @@ s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal
     atomic_size_t *account = service_account (self, inbound, refusal);
     if (!account || !request_table (&inbound->frames [1], &request, refusal))
         return false;
+    if (!s_is_open (self, &inbound->caller, request.dataset, refusal))
+        return false;
     broker_t *broker = self->options.broker;
-    const dataset_t *dataset = join_request_find_dataset (broker, &inbound->caller, request.dataset, refusal);
+    const dataset_t *dataset = join_find_dataset (broker, &inbound->caller, request.dataset,
+        *request.path? request.path: NULL, refusal);
     if (!dataset || !dataset_table (source_of (dataset)->catalogue, &request, &table, refusal))
         return false;
     void *router = self->options.router;
@@ -233,15 +295,21 @@ s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal
     return true;
 }
 
-//  No new jobs and no new epochs from now on; the server's loop ends when the last job has gone.
+//  No new jobs and no new epochs from now on; the server's loop ends when the last job has gone, or now: then
+//  it drains for as long as its end takes.
 static bool
 s_drain (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
-    if (!request_drain (&inbound->frames [1], refusal))
+    bool now;
+    if (!request_drain (&inbound->frames [1], &now, refusal))
         return false;
     if (!inbound->caller.is_operator)
-        return refuse (refusal, "forbidden", "only an operator may drain the server");
-    if (!broker_is_draining (self->options.broker))
+        return refuse (refusal, "forbidden", "only an operator may drain the server, or end it");
+    if (now && !self->ends_now)
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "stopped")),
+            "an operator ends the server (tureen stop), and its jobs with it");
+    self->ends_now = self->ends_now || now;
+    if (!now && !broker_is_draining (self->options.broker))
         log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
             broker_jobs (self->options.broker))),
             "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
@@ -253,6 +321,83 @@ s_drain (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     return true;
 }
 
+//  ---- ADD and REMOVE
+
+//  Whether the caller may change which data sets there are, now.
+static bool
+s_may_change (const service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
+{
+    if (!inbound->caller.is_operator)
+        return refuse (refusal, "forbidden", "only an operator may add data sets, or remove them");
+    if (!self->options.additions)
+        return refuse (refusal, "unsupported", "this server's data sets are those that it began with");
+    if (self->stopping || self->ends_now || broker_is_draining (self->options.broker))
+        return service_refuse_stopping (refusal);
+    return true;
+}
+
+//  The client asks again, with the same words, until the data sets are ready.
+static bool
+s_add (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
+{
+    request_add_t add;
+    if (inbound->caller.is_operator && !inbound->caller.may_add)
+        return refuse (refusal, "forbidden", "every program that reaches this server is its operator "
+            "(--open), and could have it read any file: start it without --open, on ipc or with --keys, to "
+            "add data sets");
+    atomic_size_t *account = service_account (self, inbound, refusal);
+    if (!account || !s_may_change (self, inbound, refusal)
+        || !request_add (&inbound->frames [1], &add, refusal))
+        return false;
+    const char *text;
+    additions_state_t state = additions_add (self->options.additions, add.words, add.count, &text, refusal);
+    request_add_clear (&add);
+    if (state == ADDITIONS_REFUSED)
+        return false;
+    self->adding_until_ms = state == ADDITIONS_OPENING? self->now_ms + ADDING_MS: 0;
+    outbox_send_counted (self->options.router, &inbound->peer, WIRE_ADDING, 0, inbound->head.tag,
+        reply_adding (state == ADDITIONS_READY, text), account);
+    return true;
+}
+
+//  The jobs to come on the data set: those that wait for ranks, and those of which a worker reads the ids.
+static size_t
+s_waiting_on (const service_t *self, const dataset_t *dataset)
+{
+    size_t count = arrivals_count_on (self->arrivals, dataset);
+    for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
+        count += self->reading [number] && self->reading [number]->terms.dataset == dataset;
+    return count;
+}
+
+static bool
+s_is_on (void *context, const join_t *join)
+{
+    return join->terms.dataset == context;
+}
+
+//  The broker refuses a JOIN of which a worker reads the ids when they are read.
+static bool
+s_remove (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
+{
+    request_remove_t request;
+    if (!s_may_change (self, inbound, refusal)
+        || !request_remove (&inbound->frames [1], &request, refusal))
+        return false;
+    dataset_t *dataset = dataset_named (self->options.broker, NULL, request.dataset);
+    size_t waiting = dataset? s_waiting_on (self, dataset): 0, jobs = dataset? dataset_jobs (dataset): 0;
+    if (!additions_remove (self->options.additions, request.dataset, request.now, waiting, refusal))
+        return false;
+    refusal_t removed;
+    refuse (&removed, "removed", "data set '%s' was removed from the server", request.dataset);
+    if (dataset)
+        arrivals_forget (self->arrivals, s_is_on, dataset, &removed);
+    service_carry_out_all (self);
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_REMOVED, 0, inbound->head.tag,
+        reply_removed (jobs + waiting));
+    return true;
+}
+
 static void
 s_answer (service_t *self, inbound_message_t *inbound)
 {
@@ -260,7 +405,7 @@ s_answer (service_t *self, inbound_message_t *inbound)
     bool good;
     switch (inbound->head.kind) {
     case WIRE_JOIN:
-        good = service_join (self, inbound, &refusal);
+        good = s_join (self, inbound, &refusal);
         break;
     case WIRE_EXPLAIN:
         good = self->stopping? service_refuse_stopping (&refusal): s_of_job (self, inbound, &refusal);
@@ -274,6 +419,12 @@ s_answer (service_t *self, inbound_message_t *inbound)
     case WIRE_DRAIN:
         good = s_drain (self, inbound, &refusal);
         break;
+    case WIRE_ADD:
+        good = s_add (self, inbound, &refusal);
+        break;
+    case WIRE_REMOVE:
+        good = s_remove (self, inbound, &refusal);
+        break;
     default:
         good = s_of_job (self, inbound, &refusal);
     }
@@ -282,43 +433,6 @@ s_answer (service_t *self, inbound_message_t *inbound)
 }
 
 //  ---- requests that wait
-
-static uint32_t
-s_weight (const service_t *self, const tenant_t *tenant)
-{
-    return (uint32_t) broker_share (self->options.broker, tenant, 1 << 20);
-}
-
-//  Whether another tenant has a job.
-typedef struct {
-    const tenant_t *tenant;
-    bool found;
-} others_t;
-
-static void
-s_look_for_others (void *context, job_t *job)
-{
-    others_t *others = context;
-    others->found = others->found || job_tenant (job) != others->tenant;
-}
-
-//  Pauses the queue, if its work has held up other tenants.
-void
-service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
-{
-    request_queue_charge (self->request_queue, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
-    others_t others = { .tenant = tenant };
-    if (broker_tenants (self->options.broker) > 1)
-        broker_each_job (self->options.broker, s_look_for_others, &others);
-    if (!others.found)
-        return;
-    //  Times below a millisecond add up: many small requests cost as much as a large one.
-    self->rest_ns += nanoseconds * (REST_PARTS - 1);
-    int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
-    int64_t until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
-    self->resting_until_ms = until_ms < self->now_ms + REST_MS_MAX? until_ms: self->now_ms + REST_MS_MAX;
-    self->rest_ns %= 1000000;
-}
 
 //  Measures the work and charges it to the request's tenant; reclaims in between are charged already.
 static void
@@ -340,7 +454,8 @@ s_serve_one (service_t *self)
     uint64_t received_ns = inbound->waiting.bytes * RECEIVED_NS_A_BYTE;
     s_answer_measured (self, inbound);
     service_charge (self, tenant, received_ns);
-    if (!service_is_reading (self, inbound))
+    const join_t *reading = self->reading [tenant_number (tenant)];
+    if (!reading || reading->message != inbound)
         inbound_message_destroy (&inbound);
     return true;
 }
@@ -353,7 +468,7 @@ s_let_in (service_t *self)
     while (self->stuck) {
         const tenant_t *tenant = self->stuck->caller.tenant;
         waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
-            s_weight (self, tenant),
+            service_weight (self, tenant),
             &self->stuck->waiting);
         self->stuck = (inbound_message_t *) refused;
         if (refused && !s_serve_one (self))
@@ -378,44 +493,11 @@ service_serve (service_t *self, int64_t now_ms)
     while (s_serve_one (self) && service_nanoseconds (self) - begin < SLICE_NS);
 }
 
-void
-service_empty_queue (service_t *self)
+static void
+s_empty_queue (service_t *self)
 {
     s_let_in (self);
     while (s_serve_one (self));
-}
-
-typedef struct {
-    bool (*is_gone) (void *context, const caller_t *caller);        //  NULL: all are gone
-    void *context;
-} gone_t;
-
-static bool
-s_is_gone (void *context, const waiting_t *waiting)
-{
-    const gone_t *gone = context;
-    return !gone->is_gone || gone->is_gone (gone->context, &((const inbound_message_t *) waiting)->caller);
-}
-
-void
-service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
-{
-    gone_t gone = { is_gone, context };
-    refusal_t refusal;
-    service_refuse_revoked (&refusal);
-    if (is_gone)
-        service_revoke_reading (self, is_gone, context);
-    for (waiting_t *waiting; (waiting = request_queue_take_if (self->request_queue, s_is_gone, &gone)); ) {
-        inbound_message_t *inbound = (inbound_message_t *) waiting;
-        if (is_gone)
-            service_refuse (self, inbound, &refusal);
-        inbound_message_destroy (&inbound);
-    }
-    if (self->stuck && s_is_gone (&gone, &self->stuck->waiting)) {
-        if (is_gone)
-            service_refuse (self, self->stuck, &refusal);
-        inbound_message_destroy (&self->stuck);
-    }
 }
 
 static void
@@ -441,11 +523,11 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
         .bytes = inbound_message_bytes (inbound),
         .is_first = inbound->head.kind == WIRE_JOIN };
     waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
-        s_weight (self, tenant),
+        service_weight (self, tenant),
         &kept->waiting);
     inbound_message_t *loser = (inbound_message_t *) refused;
     //  With one tenant no other tenant is hurt if messages wait in the socket, behind this one.
-    if (loser && broker_tenants (self->options.broker) == 1 && !self->stuck) {
+    if (loser && tenant_total (self->options.broker) == 1 && !self->stuck) {
         self->stuck = loser;
         s_let_in (self);
         return;
@@ -476,6 +558,54 @@ s_must_wait (const service_t *self, const inbound_message_t *inbound)
     }
 }
 
+//  ---- workers on other machines
+
+static bool
+s_is_of_worker (const inbound_message_t *inbound)
+{
+    return inbound->head.kind >= WIRE_WORK_HELLO && inbound->head.kind <= WIRE_WORK_GOODBYE;
+}
+
+static bool
+s_may_send (const inbound_message_t *inbound, refusal_t *refusal)
+{
+    const caller_t *caller = &inbound->caller;
+    if (s_is_of_worker (inbound) && !caller->may_work)
+        return refuse (refusal, "forbidden", caller->uid == (uid_t) -1?
+            "this is no worker's key: have the server's operator allow one (tureen key allow DIR FILE "
+            "--worker)":
+            "only the server's own user and root may be workers here: run `tureen work` as that user, or "
+            "over tcp with a worker's key");
+    if (!s_is_of_worker (inbound) && caller->only_works)
+        return refuse (refusal, "forbidden", "this is a worker's key, for `tureen work` alone: have the "
+            "server's operator allow another one (tureen key allow DIR FILE --tenant NAME)");
+    return true;
+}
+
+//  Whether the caller's role allows the message; else it is refused.
+static bool
+s_check_role (service_t *self, const inbound_message_t *inbound)
+{
+    refusal_t refusal;
+    if (s_may_send (inbound, &refusal))
+        return true;
+    service_refuse (self, inbound, &refusal);
+    return false;
+}
+
+//  label: of its key, or NULL.
+static void
+s_take_work (service_t *self, const inbound_message_t *inbound, const char *label)
+{
+    refusal_t refusal;
+    remote_message_t message = { .peer = &inbound->peer, .user = inbound->caller.user, .label = label,
+        .head = &inbound->head, .frames = inbound->frames, .count = inbound->count };
+    if (!remote_workers_take (tasks_remote_workers (self->options.tasks), &message, self->now_ms, &refusal))
+        service_refuse (self, inbound, &refusal);
+}
+
+//  ---- taking a message
+
 static void
 s_take (service_t *self, inbound_message_t *inbound, const service_message_t *message)
 {
@@ -487,11 +617,11 @@ s_take (service_t *self, inbound_message_t *inbound, const service_message_t *me
     if (status == REQUEST_REFUSED)
         service_refuse (self, inbound, &refusal);
     else
-    if (!service_check_role (self, inbound))
+    if (!s_check_role (self, inbound))
         return;
     else
-    if (service_is_of_worker (inbound))
-        service_take_work (self, inbound, tenants_label (self->options.tenants, message->key));
+    if (s_is_of_worker (inbound))
+        s_take_work (self, inbound, tenants_label (self->options.tenants, message->key));
     else
     if (s_must_wait (self, inbound))
         s_let_wait (self, inbound, message->messages);
@@ -612,4 +742,95 @@ service_receive (service_t *self, int64_t now_ms)
     }
     service_serve (self, now_ms);
     return count;
+}
+
+//  ---- revoked keys
+
+typedef struct {
+    service_t *service;
+    bool (*is_gone) (void *context, const caller_t *caller);
+    void *context;
+    size_t count;
+} revoking_t;
+
+static bool
+s_is_gone (void *context, const waiting_t *waiting)
+{
+    const revoking_t *revoking = context;
+    return revoking->is_gone (revoking->context, &((const inbound_message_t *) waiting)->caller);
+}
+
+static void
+s_forget_requests (service_t *self, revoking_t *revoking)
+{
+    refusal_t refusal;
+    service_refuse_revoked (&refusal);
+    s_revoke_reading (self, revoking->is_gone, revoking->context);
+    for (waiting_t *waiting; (waiting = request_queue_take_if (self->request_queue, s_is_gone, revoking)); ) {
+        inbound_message_t *inbound = (inbound_message_t *) waiting;
+        service_refuse (self, inbound, &refusal);
+        inbound_message_destroy (&inbound);
+    }
+    if (self->stuck && s_is_gone (revoking, &self->stuck->waiting)) {
+        service_refuse (self, self->stuck, &refusal);
+        inbound_message_destroy (&self->stuck);
+    }
+}
+
+static bool
+s_has_joined_with (void *context, const join_t *join)
+{
+    const revoking_t *revoking = context;
+    return revoking->is_gone (revoking->context, &join->caller);
+}
+
+static bool
+s_is_worker_gone (void *context, uint64_t user)
+{
+    const revoking_t *revoking = context;
+    //  A worker without a key has the number of its uid.
+    caller_t caller = { .user = user, .uid = user < KEYS_USER_FIRST? (uid_t) user: (uid_t) -1 };
+    return user != BROKER_USER_UNKNOWN && revoking->is_gone (revoking->context, &caller);
+}
+
+static void
+s_revoke (void *context, rank_t *rank)
+{
+    revoking_t *revoking = context;
+    const connection_t *connection = rank_user (rank);
+    job_t *job = rank_job (rank);
+    if (job_is_over (job) || !revoking->is_gone (revoking->context, &connection->caller))
+        return;
+    revoking->count++;
+    broker_end (revoking->service->options.broker, job, "revoked", "the key of its client was revoked");
+}
+
+size_t
+service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context,
+    int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    revoking_t revoking = { .service = self, .is_gone = is_gone, .context = context };
+    s_forget_requests (self, &revoking);
+    refusal_t refusal;
+    refuse (&refusal, "revoked", "the key of its client was revoked");
+    arrivals_forget (self->arrivals, s_has_joined_with, &revoking, &refusal);
+    remote_workers_revoke (tasks_remote_workers (self->options.tasks), s_is_worker_gone, &revoking, now_ms);
+    rank_each (self->options.broker, s_revoke, &revoking);
+    service_carry_out_all (self);
+    return revoking.count;
+}
+
+//  ---- the end
+
+void
+service_stop (service_t *self, int64_t now_ms)
+{
+    self->stopping = true;
+    //  Progress and leaves that came just before; bounded, because a client may send without end.
+    for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
+    s_empty_queue (self);
+    service_end_jobs (self);
+    s_empty_queue (self);                   //  requests behind a JOIN with ids that were being read
+    service_reclaim_all (self);
 }

@@ -1,5 +1,5 @@
-/*  service_state -- what a service is made of: for service.c (actions), service_messages.c (requests) and
- *  service_status.c.  */
+/*  service_state -- what a service is made of.  Its sources stand one above the other: service.c (actions,
+ *  status), service_messages.c (requests).  */
 #ifndef SERVICE_STATE_H
 #define SERVICE_STATE_H
 #include <stdatomic.h>
@@ -12,7 +12,6 @@
 #include "explaining.h"
 #include "closing_rings.h"
 #include "inbound_message.h"
-#include "error_rate_limit.h"
 #include "rejection_log.h"
 #include "send_backlog.h"
 #include "request_queue.h"
@@ -20,7 +19,9 @@
 struct service {
     service_options_t options;
     bool stopping;
+    bool ends_now;                      //  an operator has asked for it
     int64_t now_ms;             //  of this turn
+    int64_t adding_until_ms;    //  a client waits for a data set that is being added
     side_jobs_t *side_jobs;
     explaining_t *explaining;
     arrivals_t *arrivals;
@@ -29,7 +30,7 @@ struct service {
                                                     //  not sent yet; its threads count down
     //  requests: those that wait, and answers
     request_queue_t *request_queue;
-    struct reading_join *reading [BROKER_TENANTS_MAX];      //  for each tenant, the JOIN with ids that a
+    join_t *reading [BROKER_TENANTS_MAX];      //  for each tenant, the JOIN with ids that a
                                 //  worker reads, NULL: none; it is held at the head of its tenant's line
     inbound_message_t *stuck;   //  with one tenant: a message that found the queue full; nothing is received
                                 //  until it is in
@@ -68,11 +69,8 @@ uint64_t service_nanoseconds (const service_t *self);
 //  The processor time without reclaims, which are charged separately: for the difference between two calls.
 uint64_t service_unreclaimed_ns (const service_t *self);
 void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
-//  Handles all waiting requests.  The second refuses those of callers that are gone (is_gone NULL: drops all
-//  without an answer).
-void service_empty_queue (service_t *self);
-void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
-    void *context);
+//  Of the tenant's line in the queue.
+uint32_t service_weight (const service_t *self, const tenant_t *tenant);
 
 //  The counter for answers to this connection; NULL: refused, because it does not read its answers.
 atomic_size_t *service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal);
@@ -80,22 +78,8 @@ atomic_size_t *service_account (service_t *self, const inbound_message_t *inboun
 bool service_refuse_revoked (refusal_t *refusal);
 bool service_refuse_stopping (refusal_t *refusal);
 
-//  ---- service_joins.c
-//  The message is kept, and has just been taken from the queue.  True: it was answered, or will be later
-//  (service_is_reading: the message is not the caller's any more).  False: refusal is the answer.
-bool service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal);
-bool service_is_reading (const service_t *self, const inbound_message_t *inbound);
-//  JOINs being read of callers that are gone will be refused.
-void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
-    void *context);
-
-//  ---- service_workers.c
-bool service_is_of_worker (const inbound_message_t *inbound);
-//  Whether the caller's role allows the message; else it is refused.
-bool service_check_role (service_t *self, const inbound_message_t *inbound);
-//  A message of a worker on another machine.  label: of its key, or NULL.
-void service_take_work (service_t *self, const inbound_message_t *inbound, const char *label);
-void service_revoke_workers (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
-    void *context);
+//  For service_stop: tells all clients, ends their jobs and the workers; afterwards frees what jobs had.
+void service_end_jobs (service_t *self);
+void service_reclaim_all (service_t *self);
 
 #endif

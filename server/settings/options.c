@@ -16,8 +16,8 @@
 #include "block_cache.h"
 #include "input.h"
 #include "machine.h"
-#include "nearest.h"
 #include "needed.h"
+#include "suggest.h"
 #include "utf8.h"
 
 enum {
@@ -63,6 +63,7 @@ typedef struct {
     option_result_t result;         //  of the command line
     bool given_in_file [OPTION_ROWS_MAX];
     const char *config;             //  --config
+    bool is_added;                  //  options_parse_added
     note_t notes [NOTES_MAX];
     size_t note_count;
     char *error;
@@ -176,8 +177,8 @@ s_add_dataset (settings_t *self, const char *name, size_t size, const char *path
     return true;
 }
 
-static void
-s_clear_dataset (options_dataset_t *dataset)
+void
+options_dataset_clear (options_dataset_t *dataset)
 {
     for (size_t index = 0; index < dataset->field_count; index++) {
         free (dataset->fields [index].name);
@@ -457,7 +458,7 @@ s_apply_to_dataset (settings_t *self, const note_t *note)
             s_shown (note->value, shown));
     options_dataset_t checked = { .name = NULL };
     bool good = s_store (self, note->row, other? &checked: dataset, note->value);
-    s_clear_dataset (&checked);
+    options_dataset_clear (&checked);
     return good;
 }
 
@@ -466,6 +467,9 @@ s_fail_without_tenant (settings_t *self, const note_t *note)
 {
     const options_t *options = self->options;
     char names [LIST_BYTES], shown [SHOWN_BYTES];
+    if (self->is_added && options->tenant_count == 0)
+        return s_fail (self, "%s: there is no tenant '%s', and none at all: tenants are declared when the "
+            "server starts", note->row->name, s_shown (note->key, shown));
     if (options->tenant_count == 0 && strcmp (note->key, OPTIONS_OPERATOR) == 0)
         return s_fail (self, "%s: %s has everything as long as there is no tenant beside it: declare "
             "one, as in tenant NAME=USER, or take this out", note->row->name, OPTIONS_OPERATOR);
@@ -505,7 +509,7 @@ s_check_classes (settings_t *self)
     options_t *options = self->options;
     char shown [SHOWN_BYTES], names [LIST_BYTES];
     self->file = NULL;
-    for (size_t index = 0; index < options->dataset_count; index++) {
+    for (size_t index = 0; index < options->dataset_count && !self->is_added; index++) {
         const options_dataset_t *dataset = &options->datasets [index];
         const char *from = dataset->classes_from;
         if (!from)
@@ -806,6 +810,12 @@ s_set_option (void *target, const option_row_t *row, char *value, char error [OP
 {
     settings_t *self = target;
     *error = 0;                         //  s_fail writes its own text
+    bool is_of_data = row->role >= ROLE_DATASET && row->role != ROLE_OPERATION && row->role != ROLE_TENANT
+        && row->role != ROLE_OF_TENANT;
+    if (self->is_added && !is_of_data)
+        return s_fail (self, "%s: this is set when a server starts; with a data set there may be field, "
+            "extensions, on-bad, jpeg-warnings, tier, piece, listing, allow-empty, classes-from and "
+            "tenant-datasets", row->name);
     if (row->role != ROLE_COMMAND_LINE)
         return s_set (self, row, value);
     if (self->config)
@@ -974,7 +984,7 @@ s_fail_unknown (settings_t *self, const char *name)
                 names [count]);
             count++;
         }
-    const char *nearest = nearest_name (name, names, count);
+    const char *nearest = suggest_name (name, names, count);
     return s_fail (self, "unknown setting '%s'; %s%s%s", s_shown (name, shown),
         nearest? "did you mean '": "there are ", nearest? nearest: list, nearest? "'?": "");
 }
@@ -1094,11 +1104,72 @@ options_parse (options_t *self, int argc, char **argv, char *error, size_t error
     return status;
 }
 
+//  The client says from which folder its paths are.
+static bool
+s_check_paths (settings_t *self)
+{
+    char shown [SHOWN_BYTES];
+    self->file = NULL;
+    for (size_t index = 0; index < self->options->dataset_count; index++) {
+        const options_dataset_t *dataset = &self->options->datasets [index];
+        for (size_t field = 0; field <= dataset->field_count; field++) {
+            const char *path = field? dataset->fields [field - 1].path: dataset->path;
+            if (*path != '/' && !strstr (path, "://"))
+                return s_fail (self, "dataset %s: a running server takes absolute paths, got '%s'",
+                    dataset->name, s_shown (path, shown));
+        }
+    }
+    return true;
+}
+
+//  For option_read: "serve", copies of the words in one block, NULL; the caller frees both.
+static char **
+s_arguments (const char *const *words, size_t count, char **block_p)
+{
+    size_t bytes = 1, used = 0;
+    for (size_t index = 0; index < count; index++)
+        bytes += strlen (words [index]) + 1;
+    char **argv = needed_memory (calloc (count + 2, sizeof *argv)), *block = needed_memory (malloc (bytes));
+    argv [0] = (char *) "serve";
+    for (size_t index = 0; index < count; index++) {
+        argv [index + 1] = strcpy (block + used, words [index]);
+        used += strlen (words [index]) + 1;
+    }
+    *block_p = block;
+    return argv;
+}
+
+bool
+options_parse_added (options_t *added, const options_t *server, const char *const *words, size_t count,
+    char *error, size_t error_bytes)
+{
+    *added = (options_t) { .tenant_count = server->tenant_count };
+    *error = 0;
+    settings_t reading = { .options = added, .error = error, .error_bytes = error_bytes, .is_added = true };
+    for (size_t index = 0; index < server->tenant_count; index++)
+        added->tenants [index].name = s_copy (server->tenants [index].name, NAME_BYTES_MAX);
+    char reason [OPTION_ERROR_BYTES] = "", *block, **argv = s_arguments (words, count, &block);
+    option_status_t status = option_read (&s_table, &reading, (int) count + 1, argv, &reading.result, reason);
+    bool good = status == OPTION_RUN;
+    if (!good && !*error)
+        s_fail (&reading, "%s", *reason? reason: "--help is for a command line");
+    if (good && added->dataset_count == 0)
+        good = s_fail (&reading, "no data set: name one, as in --dataset val=/data/val");
+    good = good && s_apply_notes (&reading) && s_check_paths (&reading);
+    for (size_t index = 0; index < server->tenant_count; index++)
+        if (server->tenants [index].datasets == UINT64_MAX)
+            added->tenants [index].datasets = UINT64_MAX;
+    s_forget (&reading);
+    free (block);
+    free (argv);
+    return good;
+}
+
 void
 options_clear (options_t *self)
 {
     for (size_t index = 0; index < self->dataset_count; index++)
-        s_clear_dataset (&self->datasets [index]);
+        options_dataset_clear (&self->datasets [index]);
     for (size_t index = 0; index < self->operation_count; index++) {
         free (self->operations [index].name);
         free (self->operations [index].command);
@@ -1121,8 +1192,8 @@ options_clear (options_t *self)
     *self = (options_t) { 0 };
 }
 
-void
-options_help (FILE *stream)
+const option_table_t *
+options_table (void)
 {
-    option_help (&s_table, stream);
+    return &s_table;
 }

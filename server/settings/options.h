@@ -36,7 +36,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include "custom.h"
 #include "option.h"
 #include <sys/types.h>
@@ -142,7 +141,16 @@ typedef struct {
 //  line of the file, and what was expected.  The caller calls options_clear in every case.
 option_status_t options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes);
 void options_clear (options_t *self);
-//  The text of `tureen serve --help`.
-void options_help (FILE *stream);
+
+//  Words of `tureen serve`, without "serve", for data sets that a running server is to have too: those that
+//  declare data sets and their fields, what is set of them, and tenant-datasets for tenants of the server.
+//  Paths are absolute.  added->tenants are the server's, in their places, each with what it may use of the
+//  added data sets; one that may use all of the server's may use these.  classes-from is not looked at.
+//  False: error says why.  The caller calls options_clear in every case.
+bool options_parse_added (options_t *added, const options_t *server, const char *const *words, size_t count,
+    char *error, size_t error_bytes);
+void options_dataset_clear (options_dataset_t *self);
+//  The options of `tureen serve`: for its --help, and for commands that pass some of them on.
+const option_table_t *options_table (void);
 
 #endif

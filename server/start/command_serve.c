@@ -1,7 +1,5 @@
 #include "command_serve.h"
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,27 +8,28 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-#include <zmq.h>
+#include "added_kept.h"
+#include "additions.h"
+#include "budget.h"
 #include "clock.h"
+#include "cluster.h"
 #include "complain.h"
 #include "connection_limit.h"
+#include "custom_sandbox.h"
+#include "customs.h"
 #include "decoder.h"
-#include "ending.h"
 #include "gate.h"
 #include "http_access.h"
 #include "http_server.h"
 #include "keys.h"
-#include "receive_quota.h"
+#include "loop.h"
 #include "machine.h"
 #include "options.h"
 #include "plural.h"
+#include "receive_quota.h"
 #include "rlimits.h"
-#include "serve_cluster.h"
-#include "serve_customs.h"
-#include "serve_endpoints.h"
-#include "serve_tenants.h"
+#include "serve.h"
 #include "service.h"
 #include "sources.h"
 #include "spare_threads.h"
@@ -43,38 +42,27 @@ enum { BUFFER_BYTES = 256 * 1024 * 1024 };
 //  Exit statuses; one of them means that another server has the endpoint, for scripts that start a server if
 //  there is none.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
-enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
+enum { ERROR_BYTES = 1024, SIZE_BYTES = 32 };
 enum { DESCRIPTORS_KEPT = 4 };      //  one part in so many is not for ranks of jobs, but for files and for
                                     //  clients that only ask
-
-//  An event that may come a thousand times, as the log reports it.
-typedef struct {
-    uint64_t count;
-    int64_t at_ms;                      //  when it was logged last
-} told_t;
 
 //  The parts of a server, in the order in which they are made.
 typedef struct {
     options_t options;
-    serve_cluster_t cluster;
+    members_t *members;
+    cluster_t *cluster;                 //  NULL: the settings name no members
     customs_t *customs;                 //  NULL: none
     sources_t sources;
     serve_endpoints_t endpoints;
     int signals;
     broker_t *broker;
     tasks_t *tasks;
+    additions_t *additions;
     ring_server_t *ring_server;
     gate_t *gate;
     keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
     connection_limit_t *connection_limit;
-    told_t turned_away;                 //  by the connection limit
-    told_t resets;                      //  of the receive quota
-    told_t shortages;                   //  of memory and descriptors
-    told_t damaged;                     //  in the cache on the local disk
-    told_t set_aside;                   //  that cache
-    bool is_set_aside;                  //  that was logged
-    bool block_cache_failed;            //  that was logged
     service_t *service;
     http_access_t *http_access;         //  NULL: no HTTP, as the next two
     status_feed_t *status_feed;
@@ -82,10 +70,12 @@ typedef struct {
     const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
     idle_t idle;
     log_t log;
-    ending_t ending;
+    serve_ending_t ending;
+    int64_t end_ms;                     //  the loop's time at its end; 0: it has not run
     int failure;                        //  exit status if it cannot start
     bool is_supervised;
     uint64_t restarts;                  //  how often its supervisor has restarted this server
+    int kept;                           //  what is kept for the next one; -1: nothing
 } server_t;
 
 static bool
@@ -150,7 +140,7 @@ s_make_broker (server_t *self, size_t descriptors)
     if (rc)
         return complain ("serve", "%s", error);
     uint32_t customs = (uint32_t) self->options.operation_count;
-    size_t least = broker_cache_least (broker_hands (self->options.workers, customs),
+    size_t least = budget_cache_least (budget_hands (self->options.workers, customs),
         pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
     if (self->options.cache_bytes < least)
@@ -172,13 +162,6 @@ s_make_broker (server_t *self, size_t descriptors)
         return s_complain_errno ("no random seed to be had");
     self->broker = broker_new (&options);
     return true;
-}
-
-static bool
-s_is_tenant (void *context, const char *name)
-{
-    const server_t *self = context;
-    return broker_tenant (self->broker, name) != NULL;
 }
 
 static bool
@@ -206,7 +189,7 @@ s_open_gate (server_t *self)
         .tcp = serve_endpoints_tcp (&self->endpoints), .keys = self->keys, .tenants = self->tenants,
         .log = &self->log };
     if (self->keys)
-        keys_judge (self->keys, s_is_tenant, self);
+        keys_judge (self->keys, serve_tenants_has, self->broker);
     errno = -spare_threads_try ();          //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
@@ -223,8 +206,8 @@ s_start_tasks (server_t *self)
     size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES?
         sources_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
-        .devices = self->sources.devices, .device_count = self->sources.device_count,
-        .cluster = self->cluster.cluster, .customs = self->customs, .buffer_bytes = buffer_bytes };
+        .devices = self->sources.devices.all, .device_count = self->sources.devices.count,
+        .cluster = self->cluster, .customs = self->customs, .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;
@@ -236,6 +219,16 @@ s_start_tasks (server_t *self)
         return complain ("serve", "cannot start the threads that read and prepare: %s%s", strerror (-rc),
             rlimits_remedy (-rc));
     return s_complain_errno (path? path: "cannot start the threads that read and prepare");
+}
+
+static bool
+s_take_additions (server_t *self)
+{
+    additions_options_t options = { .broker = self->broker, .sources = &self->sources, .tasks = self->tasks,
+        .log = &self->log, .kept = self->kept };
+    sources_allow (&self->sources);
+    self->additions = additions_new (&options);
+    return self->additions || s_complain_shortage ("no descriptor, or no memory, to add data sets");
 }
 
 static bool
@@ -329,14 +322,148 @@ s_begin_progress (server_t *self)
         progress_use_log (progress, &self->log);
 }
 
+static void
+s_announce_customs (const customs_t *customs)
+{
+    size_t count;
+    const custom_t *list = customs_list (customs, &count);
+    for (size_t index = 0; index < count; index++)
+        printf ("operation '%s', identity %s%s\n", list [index].name, list [index].identity,
+            list [index].is_random? ", random": "");
+    if (!custom_sandbox_has_seccomp ())
+        printf ("warning: operations may start processes and open sockets: this kernel has no seccomp\n");
+    if (!custom_sandbox_has_landlock ())
+        printf ("warning: operations may overwrite, empty and remove files of this user: this kernel has no "
+            "Landlock\n");
+}
+
+//  The memory for an image and its result is a file.  Of a limit that it reaches no sample would be to blame.
+static bool
+s_allows_files (const options_t *options)
+{
+    char file [SIZE_BYTES], memory [SIZE_BYTES];
+    if (rlimits_file_bytes () >= options->operation_bytes)
+        return true;
+    return complain ("serve", "an operation may need a file of %s (--operation-memory), and the limit of "
+        "file sizes is %s: raise it (ulimit -f, LimitFSIZE=), or lower --operation-memory",
+        sources_size (options->operation_bytes, memory, sizeof memory),
+        sources_size (rlimits_file_bytes (), file, sizeof file));
+}
+
+//  0; -EINTR: the server is to end; or another -errno, and the reason is on standard error.
+static int
+s_start_customs (customs_t **customs_p, const options_t *options, int end)
+{
+    customs_command_t commands [CUSTOM_MAX];
+    char error [ERROR_BYTES];
+    *customs_p = NULL;
+    if (options->operation_count == 0)
+        return 0;
+    if (!s_allows_files (options))
+        return -EFBIG;
+    for (size_t index = 0; index < options->operation_count; index++)
+        commands [index] = (customs_command_t) { options->operations [index].name,
+            options->operations [index].command };
+    customs_options_t wanted = { .commands = commands, .count = options->operation_count,
+        .memory_bytes = options->operation_bytes, .seconds = options->operation_seconds, .end = end };
+    int rc = customs_open (customs_p, &wanted, error, sizeof error);
+    if (rc == 0)
+        s_announce_customs (*customs_p);
+    else
+    if (rc != -EINTR)
+        complain ("serve", "%s", error);
+    return rc;
+}
+
 //  A signal that asks for the end meanwhile is no failure, as it is none later.
 static bool
 s_open_customs (server_t *self)
 {
-    int rc = serve_customs_open (&self->customs, &self->options, self->signals);
+    int rc = s_start_customs (&self->customs, &self->options, self->signals);
     if (rc == -EINTR)
         self->failure = 0;
     return rc == 0;
+}
+
+static bool
+s_is_this_machine (const char *name)
+{
+    return strncmp (name, "127.", 4) == 0 || strncmp (name, "localhost:", 10) == 0
+        || strncmp (name, "[::1]:", 6) == 0;
+}
+
+//  False: the reason is on standard error.
+static bool
+s_check_members (const options_t *options)
+{
+    if (!options->members && (options->member || options->member_keys))
+        return complain ("serve", "--member%s without --members: name all members, as in --members "
+            "node1:7600,node2:7600", options->member? "": "-keys");
+    if (!options->members)
+        return true;
+    if (!options->member)
+        return complain ("serve", "--members without --member: say by which HOST:PORT the others reach this "
+            "server, as in --member node1:7600");
+    if (!options->blocks_folder)
+        return complain ("serve", "--members without --block-cache: members keep blocks for each other on "
+            "their local disks; name a folder and its size, as in --block-cache /var/cache/tureen=200G");
+    const char *remedy = "make a folder with the key pair of all members (docs/cluster_cache.md), and give "
+        "it to each as --member-keys DIR";
+    if (!options->keys && !options->member_keys && !s_is_this_machine (options->member))
+        return complain ("serve", "every program that reaches '%s' could read the data sets: %s",
+            options->member, remedy);
+    if (!options->keys && !options->member_keys && !options->open)
+        return complain ("serve", "every user of this machine could read the data sets at '%s': %s, or say "
+            "that they may (--open)", options->member, remedy);
+    return true;
+}
+
+static bool
+s_make_cluster (server_t *self)
+{
+    const options_t *options = &self->options;
+    char error [ERROR_BYTES];
+    const char *folder = options->member_keys? options->member_keys: options->keys;
+    keys_t *keys = NULL;
+    if (folder && keys_open (&keys, folder, &self->log, error, sizeof error))
+        return complain ("serve", "--member-keys: %s", error);
+    cluster_options_t cluster = { .members = self->members, .name = options->member,
+        .public_key = keys? keys_server_public (keys): NULL,
+        .secret_key = keys? keys_server_secret (keys): NULL };
+    self->cluster = cluster_new (&cluster);
+    keys_destroy (&keys);
+    return self->cluster || complain ("serve", "no memory for the cluster");
+}
+
+//  Finds the members, before the data sets are opened.
+static bool
+s_open_cluster (server_t *self)
+{
+    const options_t *options = &self->options;
+    char error [ERROR_BYTES];
+    if (!s_check_members (options))
+        return false;
+    if (!options->members)
+        return true;
+    if (members_open (&self->members, options->members, options->member, options->blocks_bytes, error,
+        sizeof error))
+        return complain ("serve", "--members: %s", error);
+    return s_make_cluster (self);
+}
+
+//  When all readers run: the other members may ask.
+static bool
+s_start_cluster (server_t *self)
+{
+    char error [ERROR_BYTES];
+    if (!self->cluster)
+        return true;
+    if (cluster_start (self->cluster, error, sizeof error))
+        return complain ("serve", "%s", error);
+    members_look_t look;
+    members_look (self->members, &look);
+    printf ("blocks of stores are kept together with other servers: %s\n", look.source);
+    return true;
 }
 
 static bool
@@ -348,15 +475,19 @@ s_start (server_t *self)
         return false;
     //  Before slow steps: wrong keys are reported at once.
     if (!s_try_port (self) || !s_listen_http (self) || !s_open_keys (self)
-        || !serve_cluster_open (&self->cluster, &self->options, &self->log))
+        || !s_open_cluster (self))
         return false;
     if (!s_open_customs (self))
         return false;
     self->sources.customs = self->customs;
-    self->sources.cluster = self->cluster.cluster;
+    self->sources.cluster = self->cluster;
     s_begin_progress (self);
+    //  What an earlier process of this server had added and removed.
+    char *changes = self->kept >= 0? added_kept_read (self->kept): NULL;
+    self->sources.changes = changes? json_loads (changes, 0, NULL): NULL;
+    free (changes);
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
-        || !serve_cluster_start (&self->cluster))
+        || !s_start_cluster (self))
         return false;
     const char *ring_path = serve_endpoints_ring_path (&self->endpoints);
     int rc = ring_server_new (&self->ring_server, ring_path);
@@ -367,6 +498,8 @@ s_start (server_t *self)
     self->tenants = serve_tenants (self->broker, &self->options, self->keys);
     if (!self->tenants)
         return s_complain_shortage ("no memory for the tenants");
+    if (!s_take_additions (self))
+        return false;
     receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, s_waiting_max ());
     if (!s_open_gate (self) || !s_make_connection_limit (self))
         return false;
@@ -377,8 +510,8 @@ s_start (server_t *self)
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
-        .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster.cluster,
-        .restarts = self->restarts };
+        .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster,
+        .additions = self->additions, .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -435,7 +568,7 @@ s_announce (const server_t *self)
         *of_stores = tasks_reading_mode (self->tasks, true);
     const char *direct = !of_files? "": tasks_reads_direct (self->tasks)? " and O_DIRECT":
         " through the page cache";
-    if (broker_reads_max (self->broker) > 0)
+    if (budget_reads_max (self->broker) > 0)
         printf ("packs are read by %s%s%s%s, with %s for compressed samples\n", of_files? of_files: "",
             direct, of_files && of_stores? ", and by ": "", of_stores? of_stores: "",
             sources_size (self->options.raw_bytes, size, sizeof size));
@@ -460,216 +593,34 @@ s_announce (const server_t *self)
 
 //  ---- running
 
-static int
-s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
-{
-    int64_t next = broker_wakeup (self->broker),
-        due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
-    if (beat_ms < next)
-        next = beat_ms;
-    if (connection_limit_due_ms (self->connection_limit) < next)
-        next = connection_limit_due_ms (self->connection_limit);
-    if (due_ms < next)
-        next = due_ms;
-    if (service_wakeup (self->service) < next)
-        next = service_wakeup (self->service);
-    int64_t tasks_ms = tasks_wakeup (self->tasks);
-    if (tasks_ms < next)
-        next = tasks_ms;
-    return next <= now_ms? 0: (int) (next - now_ms);
-}
-
-static bool
-s_is_gone (void *context, const caller_t *caller)
-{
-    const server_t *self = context;
-    return caller->uid == (uid_t) -1 && !keys_has_user (self->keys, caller->user);
-}
-
-//  Callers with a revoked key have no jobs from this moment on.
-static void
-s_look_at_keys (server_t *self, int64_t now_ms)
-{
-    if (!self->keys)
-        return;
-    bool gone = keys_look (self->keys);
-    keys_judge (self->keys, s_is_tenant, self);
-    if (gone)
-        service_revoke (self->service, s_is_gone, self, now_ms);
-}
-
-//  How many more there are, if it is time to log them: one line in ten seconds.
-static uint64_t
-s_to_tell (told_t *told, uint64_t count, int64_t now_ms)
-{
-    uint64_t more = count - told->count;
-    if (more == 0 || (told->count > 0 && now_ms - told->at_ms < TOLD_MS))
-        return 0;
-    *told = (told_t) { count, now_ms };
-    return more;
-}
-
-static void
-s_look_at_connection_limit (server_t *self, int64_t now_ms)
-{
-    connection_limit_look (self->connection_limit, now_ms);
-    uint64_t times = s_to_tell (&self->turned_away, connection_limit_turned_away (self->connection_limit),
-        now_ms);
-    if (times == 0)
-        return;
-    caller_t caller;
-    uid_t uid = connection_limit_last (self->connection_limit);
-    bool known = tenants_caller (self->tenants, uid, CALLER_LOCAL, &caller);
-    log_event (&self->log, LOG_LEVEL_NOTICE, "crowd",
-        LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
-        LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)),
-        "%llu connections were closed again, the last of user %u, because "
-        "their tenants or users had more than their share; %zu of %zu descriptors are in use",
-        (unsigned long long) times,
-        (unsigned) uid, connection_limit_descriptors (self->connection_limit),
-        connection_limit_descriptors_max (self->connection_limit));
-}
-
-static void
-s_look_at_receive_quota (server_t *self, int64_t now_ms)
-{
-    uint64_t times = s_to_tell (&self->resets, receive_quota_resets (), now_ms);
-    if (times == 0)
-        return;
-    log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", times)),
-        "%llu connections were closed because of what they had sent: messages of too many frames or without "
-        "an end, no ZMTP 3, or more than may wait (%zu MiB of one connection, %zu of one user)",
-        (unsigned long long) times, RECEIVE_QUOTA_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
-}
-
-static void
-s_look_at_shortages (server_t *self, int64_t now_ms)
-{
-    uint64_t times = s_to_tell (&self->shortages, tasks_shortages (self->tasks), now_ms);
-    if (times == 0)
-        return;
-    log_event (&self->log, LOG_LEVEL_WARNING, "shortage", LOG_FIELDS (LOG_NUMBER ("times", times)),
-        "memory or descriptors are short: "
-        "reading or preparing was put off %llu times, and goes on when there are some; %zu of %zu "
-        "descriptors are in use",
-        (unsigned long long) times, connection_limit_descriptors (self->connection_limit),
-        connection_limit_descriptors_max (self->connection_limit));
-}
-
-static void
-s_look_whether_aside (server_t *self, const block_cache_figures_t *figures, int64_t now_ms)
-{
-    //  A time that is over, or is within the ten seconds, is told with the next.
-    uint64_t times = figures->is_aside? s_to_tell (&self->set_aside, figures->times_aside, now_ms): 0;
-    if (times)
-        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_aside",
-            LOG_FIELDS (LOG_NUMBER ("times", times)),
-            "the cache on the local disk, %s, does not answer, or too late: what it holds is read from the "
-            "store until it does, and no sample is lost; if this is said again, mend or replace the disk",
-            figures->folder);
-    if (self->is_set_aside && !figures->is_aside)
-        log_event (&self->log, LOG_LEVEL_NOTICE, "block_cache_answers", NULL,
-            "the cache on the local disk, %s, is used again", figures->folder);
-    self->is_set_aside = figures->is_aside && (times || self->is_set_aside);
-}
-
-static void
-s_look_at_block_cache (server_t *self, int64_t now_ms)
-{
-    if (!self->sources.blocks)
-        return;
-    block_cache_figures_t figures = block_cache_figures (self->sources.blocks);
-    s_look_whether_aside (self, &figures, now_ms);
-    uint64_t times = s_to_tell (&self->damaged, figures.damaged, now_ms);
-    if (times)
-        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_damage",
-            LOG_FIELDS (LOG_NUMBER ("times", times)),
-            "the cache on the local disk, %s, is damaged in %llu places: what they held is read from the "
-            "store again, and no sample is lost; if this is said again, mend or replace the disk",
-            figures.folder, (unsigned long long) times);
-    if (self->block_cache_failed)
-        return;
-    self->block_cache_failed = figures.failure;
-    if (figures.failure)
-        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache",
-            LOG_FIELDS (LOG_TEXT ("error", strerror (-figures.failure))),
-            "the cache on the local disk, %s, cannot be written (%s): what is there is still used, and no "
-            "sample is lost; free or mend the disk, and start the server again", figures.folder,
-            strerror (-figures.failure));
-}
-
-//  What HTTP shows: to each viewer what its `tureen status` says.
-static void
-s_answer_viewers (server_t *self, int64_t now_ms)
-{
-    size_t viewer;
-    while (status_feed_next (self->status_feed, &viewer)) {
-        caller_t caller = { .is_operator = viewer == 0, .tenant = broker_tenant (self->broker,
-            viewer? self->viewers [viewer - 1]: OPTIONS_OPERATOR) };
-        status_feed_answer (self->status_feed, viewer, service_status (self->service, &caller, now_ms));
-    }
-}
-
 static void
 s_run (server_t *self)
 {
-    enum { ROUTER, QUESTIONS, RING_SERVER, SIGNALS, VIEWERS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
-    int tasks [TASKS_DESCRIPTORS];
-    tasks_descriptors (self->tasks, tasks);
-    zmq_pollitem_t items [ITEMS] = {
-        [ROUTER] = { .socket = gate_router (self->gate), .events = ZMQ_POLLIN },
-        [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
-        [RING_SERVER] = { .fd = ring_server_descriptor (self->ring_server), .events = ZMQ_POLLIN },
-        [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN },
-        [VIEWERS] = { .fd = self->status_feed? status_feed_asked (self->status_feed): -1,
-            .events = self->status_feed? ZMQ_POLLIN: 0 }
-    };
-    for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
-        items [TASKS + index] = (zmq_pollitem_t) { .fd = tasks [index], .events = ZMQ_POLLIN };
-    int64_t beat_ms = 0;
-    idle_begin (&self->idle, (int64_t) self->options.until_idle * 1000, clock_now_ms ());
-    while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
-        int64_t now_ms = clock_now_ms ();
-        if (now_ms >= beat_ms) {
-            ring_server_tick (self->ring_server, now_ms);
-            s_look_at_keys (self, now_ms);
-            service_beat (self->service, now_ms);
-            s_look_at_block_cache (self, now_ms);
-            serve_customs_look (self->customs, &self->log, now_ms);
-            serve_cluster_look (&self->cluster, &self->log);
-            beat_ms = now_ms + BEAT_MS;
-        }
-        s_look_at_connection_limit (self, now_ms);
-        s_look_at_receive_quota (self, now_ms);
-        s_look_at_shortages (self, now_ms);
-        gate_answer (self->gate, now_ms);
-        service_receive (self->service, now_ms);
-        service_attend (self->service, now_ms);
-        service_act (self->service, now_ms);
-        if (items [VIEWERS].revents & ZMQ_POLLIN)
-            s_answer_viewers (self, now_ms);
-        if (idle_look (&self->idle, service_jobs (self->service), broker_jobs_total (self->broker), now_ms)) {
-            log_event (&self->log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "idle")),
-                "no job is left, and none has come: ending (--until-idle)");
-            break;
-        }
-        if (service_is_drained (self->service)) {
-            log_event (&self->log, LOG_LEVEL_NOTICE, "drained", NULL, "drained: no job is left: ending");
-            break;
-        }
-        items [ROUTER].events = service_is_full (self->service)? 0: ZMQ_POLLIN;
-        zmq_poll (items, ITEMS, s_patience_ms (self, clock_now_ms (), beat_ms));
-    }
+    loop_t loop = { .broker = self->broker, .tasks = self->tasks, .service = self->service,
+        .additions = self->additions,
+        .ring_server = self->ring_server, .gate = self->gate, .connection_limit = self->connection_limit,
+        .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
+        .block_cache = self->sources.blocks, .members = self->members, .status_feed = self->status_feed,
+        .viewers = self->viewers, .idle = &self->idle,
+        .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
+        .waiting_bytes_max = s_waiting_max (), .log = &self->log };
+    self->end_ms = loop_run (&loop);
 }
 
+//  ---- ending
+
 //  In an order that lets every client learn of the end: jobs first, then the socket with time to send, then
-//  the rings' sockets.
+//  the rings' sockets.  Before any thread is waited for, what was learned is written.
 static void
 s_stop (server_t *self)
 {
-    serve_cluster_stop (&self->cluster);
+    sources_save (&self->sources);
+    if (self->additions)
+        additions_stop (self->additions);
+    if (self->cluster)
+        cluster_stop (self->cluster);
     if (self->service)
-        service_stop (self->service, clock_now_ms ());
+        service_stop (self->service, self->end_ms? self->end_ms: clock_now_ms ());
     else
     if (self->tasks)
         tasks_stop (self->tasks);
@@ -682,12 +633,14 @@ s_stop (server_t *self)
     tenants_destroy (&self->tenants);
     keys_destroy (&self->keys);
     ring_server_destroy (&self->ring_server);
+    additions_destroy (&self->additions);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     sources_close (&self->sources);
     customs_close (&self->customs);
-    serve_cluster_close (&self->cluster);
-    ending_end (&self->ending);
+    cluster_destroy (&self->cluster);
+    members_close (&self->members);
+    serve_ending_end (&self->ending);
     serve_endpoints_release (&self->endpoints);
     if (self->signals >= 0)
         close (self->signals);
@@ -741,13 +694,14 @@ command_serve (int argc, char **argv)
 {
     FILE *first_stdout = NULL;
     char error [ERROR_BYTES];
-    server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO }, .failure = STATUS_FAILED };
+    server_t self = { .signals = -1, .kept = -1, .log = { .descriptor = STDOUT_FILENO },
+        .failure = STATUS_FAILED };
     option_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     bool out_of_time = false;
     self.log.is_json = self.options.log_format && strcmp (self.options.log_format, "json") == 0;
     if (parsed == OPTION_HELP) {
-        options_help (stdout);
+        option_help (options_table (), stdout);
         printf ("\nThis build reads %s.\n", decoder_formats ());
     }
     else
@@ -756,20 +710,24 @@ command_serve (int argc, char **argv)
         status = 2;
     }
     else
-    if (!(self.is_supervised = supervise_is_child (&self.restarts)) && self.options.supervise)
-        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .log = &self.log });
+    if (!(self.is_supervised = supervise_is_child (&self.restarts, &self.kept)) && self.options.supervise)
+        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = added_kept_new (),
+            .log = &self.log });
     else
     if (s_print_events (&self, &first_stdout) && s_start (&self)) {
         s_announce (&self);
         s_run (&self);
-        out_of_time = s_is_out_of_time (&self);
+        out_of_time = !service_ends_now (self.service) && s_is_out_of_time (&self);
         if (!out_of_time)
             log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
         status = out_of_time? STATUS_FAILED: 0;
-        ending_begin (&self.ending, &self.log, &self.endpoints, status);
+        serve_ending_begin (&self.ending, &self.log, &self.endpoints, status);
     }
-    else
+    else {
         status = self.failure;
+        fflush (stdout);                //  the end may be forced
+        serve_ending_begin (&self.ending, &self.log, &self.endpoints, status);
+    }
     s_stop (&self);
     if (first_stdout) {
         fclose (stdout);

@@ -1,6 +1,7 @@
 #include "supervise.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include "clock.h"
 
-#define VARIABLE "TUREEN_SUPERVISED"    //  PARENT:RESTARTS
+#define VARIABLE "TUREEN_SUPERVISED"    //  PARENT:RESTARTS:DESCRIPTOR
 
 enum { NOT_STARTED = 127, TEXT_BYTES = 64 };
 
@@ -36,15 +37,20 @@ supervise_pause_ms (int64_t first_ms, int64_t before_ms, int64_t lived_ms)
 //  ---- the child
 
 bool
-supervise_is_child (uint64_t *restarts_p)
+supervise_is_child (uint64_t *restarts_p, int *kept_p)
 {
     long parent;
     const char *text = getenv (VARIABLE);
     *restarts_p = 0;
+    *kept_p = -1;
     //  Ignores a variable inherited from an older supervisor.
-    bool is_child = text && sscanf (text, "%ld:%" SCNu64, &parent, restarts_p) == 2
+    bool is_child = text && sscanf (text, "%ld:%" SCNu64 ":%d", &parent, restarts_p, kept_p) == 3
         && parent == (long) getppid ();
     unsetenv (VARIABLE);
+    if (!is_child)
+        *kept_p = -1;
+    if (*kept_p >= 0 && fcntl (*kept_p, F_SETFD, FD_CLOEXEC) != 0)
+        *kept_p = -1;
     if (is_child)
         prctl (PR_SET_NAME, "tureen");          //  otherwise the process gets the name of the executed link
     return is_child;
@@ -58,7 +64,7 @@ s_execute (const supervise_t *self, pid_t parent)
         _exit (NOT_STARTED);
     sigprocmask (SIG_SETMASK, &self->before, NULL);
     char text [TEXT_BYTES];
-    snprintf (text, sizeof text, "%ld:%" PRIu64, (long) parent, self->restarts);
+    snprintf (text, sizeof text, "%ld:%" PRIu64 ":%d", (long) parent, self->restarts, self->options->kept);
     if (setenv (VARIABLE, text, 1) == 0)
         execv (self->options->path? self->options->path: "/proc/self/exe", self->options->argv);
     fprintf (stderr, "tureen serve: cannot start itself again: %s\n", strerror (errno));

@@ -25,6 +25,8 @@ typedef struct {
     const char *path;           //  the program; NULL: this one
     char *const *argv;          //  its arguments, from argv [0]
     int64_t pause_ms;           //  the first pause; 0: SUPERVISE_PAUSE_MS
+    int kept;                   //  a descriptor that each child inherits, for what it keeps for the next one;
+                                //  below 0: none
     log_t *log;
 } supervise_options_t;
 
@@ -36,8 +38,9 @@ int supervise_run (const supervise_options_t *options);
 //  The pause before the next start, after a pause of before_ms (0: none) and then a life of so long.
 int64_t supervise_pause_ms (int64_t first_ms, int64_t before_ms, int64_t lived_ms);
 
-//  In the child: true, and how many children were started before it.  False: this process has no supervisor.
-//  Removes the variable from the environment, so it works only once.
-bool supervise_is_child (uint64_t *restarts_p);
+//  In the child: true, and how many children were started before it, and the descriptor of what is kept (-1:
+//  none), which its own children do not inherit.  False: this process has no supervisor.  Removes the
+//  variable from the environment, so it works only once.
+bool supervise_is_child (uint64_t *restarts_p, int *kept_p);
 
 #endif

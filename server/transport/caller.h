@@ -18,8 +18,10 @@ typedef struct {
     bool may_work;              //  may lend processors (docs/workers.md)
     bool only_works;            //  and do nothing else: a worker's key
     bool is_operator;           //  sees all jobs and figures, and may drain the server
+    bool may_add;               //  may have the server open further data sets.  None of an open server: all
+                                //  programs that reach it are its operators, and could read any file
     uid_t uid;                  //  of the process; (uid_t) -1: unknown (tcp)
-    uint64_t user;              //  broker_join_t
+    uint64_t user;              //  broker_terms_t
 } caller_t;
 
 static inline bool

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <sodium.h>
 #include <zmq.h>
+#include "disk_sync.h"
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #define Z85 LETTERS ".-:+=^!/*?&<>()[]{}@%$#"
@@ -398,7 +399,11 @@ certificate_write (const certificate_t *self, int folder, const char *name, bool
     if (rc == 0)
         rc = s_name (folder, temporary, name);
     unlinkat (folder, temporary, 0);
-    if (rc == 0)
-        fsync (folder);             //  some file systems refuse: the file itself is safe
+    if (rc)
+        return rc;
+    //  A name that a loss of power may take back is not written.
+    rc = disk_sync (folder);
+    if (rc)
+        unlinkat (folder, name, 0);
     return rc;
 }

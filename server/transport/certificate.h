@@ -2,8 +2,9 @@
  *
  *      #   ZeroMQ CURVE Public Certificate
  *      metadata
- *          tenant = "vision"               of keys that a server admits (keys.h) operator = "yes" since =
- *          "2026-11-22T15:00:00Z"
+ *          tenant = "vision"               of keys that a server admits (keys.h), with the next two
+ *          operator = "yes"
+ *          since = "2026-11-22T15:00:00Z"
  *          worker = "yes"                  of keys of workers
  *      curve
  *          public-key = "...40 characters of Z85..."

@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "certificate.h"
 #include "log.h"
 
@@ -41,7 +42,7 @@ typedef struct {
     char tenant [CERTIFICATE_NAME_MAX + 1];
     bool is_operator;
     bool is_worker;                     //  then tenant is of no meaning
-    uint64_t user;                      //  broker_join_t
+    uint64_t user;                      //  broker_terms_t
     bool is_judged, admits;             //  keys_judge's: it has looked; the server has the tenant
 } keys_grant_t;
 
@@ -71,5 +72,26 @@ bool keys_look (keys_t *self);
 void keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context);
 //  Aborts at a broken invariant.
 void keys_check (const keys_t *self);
+
+//  ---- the folder on the disk, for `tureen key` too.  No state; any thread.
+
+typedef struct {
+    int folder, allowed;                //  descriptors; -1: not open
+    uid_t owner;                        //  the server's user
+} keys_folder_t;
+
+//  Opens a guarded folder: it must be a folder, owned by us (for root: by any user) and writable only for its
+//  owner; so must allowed/ in it.  make: first makes what is missing (0700).  0, or -errno, nothing open, and
+//  in error a sentence with the remedy.
+int keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error, size_t error_bytes);
+void keys_folder_close (keys_folder_t *self);
+
+//  Files in allowed/ that may be certificates, in no order: calls visit for each name until it returns false.
+//  0, or -errno.
+int keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), void *context);
+//  Reads the certificate of a name in allowed/, without a secret.  0; -EBADMSG: *reason_p (static) says why
+//  it admits no key; otherwise -errno.
+int keys_folder_read (const keys_folder_t *self, const char *name, certificate_t *certificate,
+    const char **reason_p);
 
 #endif

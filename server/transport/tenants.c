@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "tenant.h"
 
 enum {
     CONNECTIONS_LEAST = 64,         //  of a tenant: for status, and for clients that reconnect
@@ -64,9 +65,9 @@ s_by_user (const tenants_t *self, uid_t uid, caller_t *caller)
 {
     bool is_operator = uid == 0 || uid == self->own;
     const tenants_user_t *user = s_user (self, uid);
-    tenant_t *tenant = user? user->tenant: is_operator? broker_tenant (self->broker, NULL): NULL;
-    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .may_work = is_operator, .uid = uid,
-        .user = uid };
+    tenant_t *tenant = user? user->tenant: is_operator? tenant_named (self->broker, NULL): NULL;
+    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .may_add = is_operator,
+        .may_work = is_operator, .uid = uid, .user = uid };
     return tenant != NULL;
 }
 
@@ -75,11 +76,12 @@ s_by_key (const tenants_t *self, const char *key, caller_t *caller)
 {
     const keys_grant_t *grant = key? keys_find (self->keys, key): NULL;
     //  A worker belongs to no tenant; the first one stands for that.
-    tenant_t *tenant = grant? broker_tenant (self->broker, grant->is_worker? NULL: grant->tenant): NULL;
+    tenant_t *tenant = grant? tenant_named (self->broker, grant->is_worker? NULL: grant->tenant): NULL;
     if (!tenant)
         return false;
-    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .may_work = grant->is_worker,
-        .only_works = grant->is_worker, .uid = (uid_t) -1, .user = grant->user };
+    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .may_add = grant->is_operator,
+        .may_work = grant->is_worker, .only_works = grant->is_worker, .uid = (uid_t) -1,
+        .user = grant->user };
     return true;
 }
 
@@ -90,7 +92,7 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
     bool is_local = !self->keys || (key && strcmp (key, CALLER_LOCAL) == 0);
     bool is_remote = !is_local || uid == (uid_t) -1;
     if (self->open)
-        *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true,
+        *caller = (caller_t) { .tenant = tenant_named (self->broker, NULL), .is_operator = true,
             .may_work = true, .uid = uid, .user = is_remote? BROKER_USER_UNKNOWN: uid };
     else
     if (is_remote)
@@ -119,7 +121,7 @@ tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_ma
     if (!user)
         return CONNECTIONS_OF_STRANGER;
     //  Half of the descriptors are for connections, by weight.
-    uint64_t share = broker_share (self->broker, user->tenant, descriptors_max / 2);
+    uint64_t share = tenant_share (self->broker, user->tenant, descriptors_max / 2);
     uint64_t wanted = CONNECTIONS_LEAST + CONNECTIONS_A_JOB * (uint64_t) user->jobs_max;
     return share < wanted? share: wanted;
 }

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 #include "broker.h"
 #include "caller.h"
+#include "dataset.h"
 #include "keys.h"
 
 typedef struct tenants tenants_t;

@@ -3,16 +3,15 @@
  *
  *  The broker and bench/sim/tier_sim use it alike, so the simulator measures the code that runs here.
  *
- *  A tier serves jobs without a given order that may depend on each other: - under `follow` all jobs of a
- *    data set that follow (sampler_follows); under `dsa` all SHARED jobs; - or a single job: a PRIVATE one,
- *    since two jobs that read one stream would not be independent, or one
+ *  A tier serves jobs without a given order that may depend on each other:
+ *    - under `follow` all jobs of a data set that follow (sampler_follows); under `dsa` all SHARED jobs;
+ *    - or a single job: a PRIVATE one, since two jobs that read one stream would not be independent, or one
  *      that draws apart, because the strata do not know its data.
  *
  *      while (sampler_offer (sampler, &offer)) {
  *          id = tier_pick (tier, consumers, count);
  *          version_index_draw (version_index, consumers, count, id, versions, &scheduled);
- *          if (scheduled)  taken = tier_take (tier, id)    //  TIER_ABSENT: one read, for all the versions
- *          together
+ *          if (scheduled)  taken = tier_take (tier, id)    //  TIER_ABSENT: one read for all the versions
  *          else            tier_drawn (tier, id)
  *          while (tier_next (tier, &read))         carry it out
  *      }
@@ -24,7 +23,8 @@
  *       job's history allow (history.h; under `follow` the sampler keeps them, otherwise the tier).  Quotas
  *       keep orders fresh whatever is resident;
  *    3. a sample of the same kind that the present pass has already passed, so that samples still to come are
- *    not read twice; 4. the proposal.
+ *       not read twice;
+ *    4. the proposal.
  *  Redox takes 1, otherwise the sample that the proposal is redirected to; while a job lacks some samples,
  *  the proposal.
  *
@@ -32,7 +32,8 @@
  *  stratum, served or not, no choice looks at which sample it is; and the proposal gives each stratum, served
  *  or not, as often as an independent draw would.  So every order stays uniform (docs/randomness.md).
  *
- *  Samples that only slow jobs need do not fill the pool: slow_job_quota.h throttles these jobs.
+ *  Samples that only slow jobs need do not fill the pool: a quota throttles these jobs, and what they alone
+ *  need leaves the pool when it is full (tier.c).
  *
  *  Owner: the broker's thread.
  */
@@ -47,11 +48,16 @@
 
 typedef struct tier tier_t;
 
+//  Draws between two rankings of the jobs by their speed, for each job, beside a pool's worth: clients take
+//  whole batches in turn.
+enum { TIER_RANKING_DRAWS = 256 };
+
 //  version_index, sampler and the memory that options lend belong to the caller and outlive the tier.  The
-//  tier fills in need, sample_bytes, context and random of options.  seed: for all choices.  Never returns
-//  NULL.
-tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
-    size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed);
+//  tier fills in ops, need, sample_bytes, context and random of options.  seed: for all choices.  Never
+//  returns NULL.
+tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, raw_policy_t policy,
+    const raw_pool_options_t *options, size_t (*sample_bytes) (void *context, uint32_t id), void *context,
+    uint64_t seed);
 //  The most that a tier with so many residents holds beside their bytes, without its jobs; and for each job
 //  that does not follow.  chunk: of redox.
 size_t tier_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents);

@@ -1,15 +1,404 @@
-#include "version_index_state.h"
+#include "version_index.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "needed.h"
 
-enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
+enum { VERSION_INDEX_MAGIC = 0x73746f63 };
+enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64, WORDS_MORE = 16 };
 
 _Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX,
     "a version knows every job that may have used it");
 
+struct version_set {
+    //  set at birth
+    version_index_t *version_index;
+    uint32_t number;            //  of its versions: version->class
+    sampler_t *sampler;
+    size_t version_bytes;
+    bool is_random;
+    void *user;
+    //  changes
+    consumer_t *consumers;
+    uint64_t tenants;           //  a bit for each that has a consumer
+    size_t versions;            //  alive, indexed or pinned
+    uint32_t *draws;            //  random: how many versions each sample has had
+    size_t draws_room;          //  samples above this one have had none
+};
+
+struct version_index {
+    uint32_t magic;
+    //  set at birth
+    prepared_t *prepared;
+    void (*ended) (void *context, void *user);
+    void *ended_context;
+    void (*left) (void *context, version_t *version);
+    void *left_context;
+    //  owner only
+    random_t random;
+    version_set_t **kinds;      //  by number; NULL: free
+    uint32_t kind_room;
+    uint32_t tenant_count;      //  tenants have the numbers below
+    uint32_t reserved_versions; //  version_index_reserve
+    bool beginning;             //  an epoch begins in the sampler: its consumer has withdrawn its claims
+    uint64_t hits, misses;
+    version_index_losses_t losses;              //  without evictions: the cache counts those
+    version_index_losses_t account_losses [PREPARED_ACCOUNTS];
+};
+
+//  Whether the version is of the consumer's side: the followers, or the others.
+static bool
+s_is_own (const consumer_t *consumer, const version_t *version)
+{
+    return (version->ticket != 0) == consumer->follows;
+}
+
+static bool
+s_has_used (const consumer_t *consumer, const version_t *version)
+{
+    return version->seen [consumer->sampler_job / 64] >> consumer->sampler_job % 64 & 1;
+}
+
 static void s_merging (void *context, sampler_t *sampler);
+
+//  ---- losses
+
+//  Ids come in any order, so the set grows to its full size in a few steps.
+static void
+s_lost_add (version_index_lost_t *set, uint32_t id)
+{
+    size_t word = id / 64;
+    if (word >= set->room) {
+        size_t room = word + word / 8 + WORDS_MORE;
+        set->words = needed_memory (realloc (set->words, room * sizeof *set->words));
+        memset (set->words + set->room, 0, (room - set->room) * sizeof *set->words);
+        set->room = room;
+    }
+    set->words [id / 64] |= 1ull << id % 64;
+}
+
+//  Whether the sample was in the set.
+static bool
+s_lost_remove (version_index_lost_t *set, uint32_t id)
+{
+    if (id / 64 >= set->room)
+        return false;
+    uint64_t bit = 1ull << id % 64;
+    bool was_there = set->words [id / 64] & bit;
+    set->words [id / 64] &= ~bit;
+    return was_there;
+}
+
+//  Whether the version, which is of the consumer's side, could serve it.
+static bool
+s_could_serve (const consumer_t *consumer, const version_t *version)
+{
+    const version_set_t *kind = consumer->kind;
+    if (!kind->is_random)
+        return sampler_has (kind->sampler, consumer->sampler_job, version->id);
+    return !s_has_used (consumer, version)
+        && sampler_needs (kind->sampler, consumer->sampler_job, version->id);
+}
+
+//  The version leaves the index, or this side: a loss to each consumer that might have used it there.
+static void
+s_lose (version_index_t *self, const version_t *version, bool is_reusable)
+{
+    const version_set_t *kind = version_set_of (self, version);
+    //  A random version could have served the consumers that it counts; a deterministic one also serves later
+    //  epochs.  A consumer at the begin of an epoch needs samples, and no count includes it yet.  (The counts
+    //  of a drawn sample do not include the consumers inside the draw.  But one that needs the sample once
+    //  more draws alone, and the version serves it.)
+    uint32_t left = kind->is_random && !self->beginning? version->count: UINT32_MAX;
+    if (left > 0)
+        sampler_prefetch (kind->sampler, version->id);
+    for (consumer_t *consumer = kind->consumers; consumer && left > 0; consumer = consumer->next) {
+        if (consumer->follows != is_reusable || !s_could_serve (consumer, version))
+            continue;
+        left--;
+        bool is_own = version->sharers >> consumer->tenant & 1;
+        s_lost_add (&consumer->lost [is_own? VERSION_INDEX_LOST_OWN: VERSION_INDEX_LOST_OTHERS], version->id);
+    }
+}
+
+//  A version is removed for another reason than room.  Counts it if one job only has used it.
+static void
+s_count_drop (version_index_t *self, const version_t *version)
+{
+    if (version->jobs > 1)
+        return;
+    self->losses.dropped++;
+    self->account_losses [version->account].dropped++;
+}
+
+//  The same; also removes it, a loss to all others.
+static void
+s_drop (version_index_t *self, version_t *version)
+{
+    s_count_drop (self, version);
+    s_lose (self, version, version->ticket != 0);
+    prepared_remove (self->prepared, version);
+}
+
+//  The version that the consumer gets is a new one.
+static void
+s_count_again (const consumer_t *consumer)
+{
+    version_index_t *self = consumer->kind->version_index;
+    self->losses.again += consumer->had_lost [VERSION_INDEX_LOST_OWN]
+        || consumer->had_lost [VERSION_INDEX_LOST_OTHERS];
+    self->account_losses [consumer->tenant].again += consumer->had_lost [VERSION_INDEX_LOST_OWN];
+}
+
+static void
+s_losses_forget (consumer_t *consumer)
+{
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
+        if (consumer->lost [kind].words)
+            memset (consumer->lost [kind].words, 0,
+                consumer->lost [kind].room * sizeof *consumer->lost [kind].words);
+}
+
+version_index_losses_t
+version_index_losses (const version_index_t *self)
+{
+    version_index_losses_t losses = self->losses;
+    losses.evictions = prepared_evictions (self->prepared);
+    return losses;
+}
+
+version_index_losses_t
+version_index_tenant_losses (const version_index_t *self, uint32_t number)
+{
+    assert (number < self->tenant_count);
+    version_index_losses_t losses = self->account_losses [number];
+    losses.evictions = prepared_account_evictions (self->prepared, number);
+    return losses;
+}
+
+//  ---- tenants
+
+//  The tenant that pays for a version.
+//
+//  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the
+//  same one, in a deterministic set) may use it in this epoch or a later one.  The version is on the account
+//  of one of its sharers, each as likely; so over many versions the tenants that share them split the cost.
+//  If no tenant shares a version, the tenant that made it still pays while it has a consumer in the set, and
+//  loses it first; after that no account has it.  So
+//    - a tenant does not pay for the versions of others unless it uses them;
+//    - a tenant with less than its part keeps the versions that it has used and may use again (prepared.h);
+//    - a tenant loses the versions that it keeps only for others before those that it keeps for itself.
+//  (The alternative, all versions of a set on the accounts of all tenants in it, lets a tenant pay for the
+//  versions of others; and in a set of two tenants, counts alone would decide, which the tenant with more
+//  jobs wins: docs/tiers.md.)
+//
+//  Only consumers of the version's side make sharers.  Sharers decide evictions, and the versions that
+//  followers find must not depend on the data of others (version_index.h).  Whether a tenant has a consumer
+//  of either side in the set tells no data.
+
+static uint64_t
+s_bit (uint32_t tenant)
+{
+    return UINT64_C (1) << tenant;
+}
+
+void
+version_index_tenant (version_index_t *self, uint32_t number, uint32_t weight, size_t bytes_max)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    assert (number < VERSION_INDEX_TENANTS_MAX);
+    if (number >= self->tenant_count) {
+        for (uint32_t kind = 0; kind < self->kind_room; kind++)
+            assert (!self->kinds [kind] || self->tenant_count > 1);
+        self->tenant_count = number + 1;
+    }
+    prepared_account (self->prepared, number, weight, bytes_max);
+}
+
+size_t
+version_index_tenant_bytes (const version_index_t *self, uint32_t number)
+{
+    assert (number < self->tenant_count);
+    return prepared_account_bytes (self->prepared, number);
+}
+
+//  gone: a consumer that no longer counts; or NULL.
+static uint64_t
+s_sharers (const version_set_t *kind, const version_t *version, const consumer_t *gone)
+{
+    uint64_t used = 0, useful = 0;
+    for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next) {
+        uint64_t bit = s_bit (consumer->tenant);
+        if (consumer == gone || !s_is_own (consumer, version))
+            continue;
+        bool has_used = s_has_used (consumer, version);
+        if (has_used)
+            used |= bit;
+        if (!(useful & bit) && !(kind->is_random && has_used)
+            && sampler_has (kind->sampler, consumer->sampler_job, version->id))
+            useful |= bit;
+        if ((used & useful) == kind->tenants)
+            break;
+    }
+    return used & useful;
+}
+
+//  A random tenant of those that have room for the version; PREPARED_NOBODY: none has.
+static uint32_t
+s_pick_payer (version_index_t *self, const version_t *version, uint64_t tenants)
+{
+    uint32_t payer = PREPARED_NOBODY;
+    uint64_t candidates = 0;
+    for (; tenants; tenants &= tenants - 1) {
+        uint32_t tenant = (uint32_t) __builtin_ctzll (tenants);
+        if (prepared_account_fits (self->prepared, tenant, version->bytes)
+            && random_below (&self->random, ++candidates) == 0)
+            payer = tenant;
+    }
+    return payer;
+}
+
+//  New sharers take the version over with the probability that makes all sharers equally likely.
+static void
+s_share_but (version_set_t *kind, version_t *version, const consumer_t *gone)
+{
+    version_index_t *self = kind->version_index;
+    uint64_t sharers = s_sharers (kind, version, gone), added = sharers & ~version->sharers;
+    uint32_t payer = version->account, heir = PREPARED_NOBODY;
+    if (payer == PREPARED_NOBODY || !(sharers >> payer & 1))
+        heir = s_pick_payer (self, version, sharers);
+    else
+    if (added && random_below (&self->random, (uint64_t) __builtin_popcountll (sharers))
+            < (uint64_t) __builtin_popcountll (added & ~s_bit (payer)))
+        heir = s_pick_payer (self, version, added & ~s_bit (payer));
+    if (heir != PREPARED_NOBODY)
+        payer = heir;
+    else
+    if (payer != PREPARED_NOBODY && !(kind->tenants >> payer & 1))
+        payer = PREPARED_NOBODY;
+    prepared_share (self->prepared, version, sharers, payer);
+}
+
+//  After the users of the version, or its side, have changed.
+static void
+s_share (version_set_t *kind, version_t *version)
+{
+    if (version->indexed && kind->version_index->tenant_count > 1)
+        s_share_but (kind, version, NULL);
+}
+
+//  The version moves to the consumer's side, where its earlier users do not count.  False: it did not fit the
+//  tenant's account, and is out of the index.
+static bool
+s_share_alone (const consumer_t *consumer, version_t *version)
+{
+    version_index_t *self = consumer->kind->version_index;
+    uint32_t tenant = consumer->tenant;
+    if (version->account != tenant && !prepared_account_fits (self->prepared, tenant, version->bytes)) {
+        s_drop (self, version);
+        return false;
+    }
+    prepared_share (self->prepared, version, s_bit (tenant), tenant);
+    return true;
+}
+
+//  The largest versions of each tenant.
+static void
+s_largest (const version_index_t *self, size_t largest [VERSION_INDEX_TENANTS_MAX])
+{
+    for (uint32_t tenant = 0; tenant < VERSION_INDEX_TENANTS_MAX; tenant++)
+        largest [tenant] = 0;
+    for (uint32_t number = 0; number < self->kind_room; number++) {
+        const version_set_t *kind = self->kinds [number];
+        for (uint64_t tenants = kind? kind->tenants: 0; tenants; tenants &= tenants - 1) {
+            uint32_t tenant = (uint32_t) __builtin_ctzll (tenants);
+            if (largest [tenant] < kind->version_bytes)
+                largest [tenant] = kind->version_bytes;
+        }
+    }
+}
+
+//  After sets or their consumers have changed.
+static void
+s_measure_reserve (version_index_t *self)
+{
+    if (self->tenant_count == 1)
+        return;
+    size_t largest [VERSION_INDEX_TENANTS_MAX];
+    s_largest (self, largest);
+    for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
+        prepared_account_outside (self->prepared, tenant, self->reserved_versions * largest [tenant]);
+}
+
+void
+version_index_reserve (version_index_t *self, uint32_t versions)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    self->reserved_versions = versions;
+    s_measure_reserve (self);
+}
+
+static uint64_t
+s_tenants_but (const consumer_t *gone)
+{
+    uint64_t tenants = 0;
+    for (const consumer_t *consumer = gone->kind->consumers; consumer; consumer = consumer->next)
+        tenants |= consumer == gone? 0: s_bit (consumer->tenant);
+    return tenants;
+}
+
+//  For prepared_each.  A consumer that has used nothing changes nothing, unless others of its tenant have
+//  used versions.
+static void
+s_came (void *context, version_t *version)
+{
+    const consumer_t *consumer = context;
+    if (version->class == consumer->kind->number && s_is_own (consumer, version))
+        s_share_but (consumer->kind, version, NULL);
+}
+
+//  After the consumer has joined its set; saw_versions: it counts as having used versions of its earlier
+//  samples.
+static void
+s_tenant_joins (consumer_t *consumer, bool saw_versions)
+{
+    version_set_t *kind = consumer->kind;
+    version_index_t *self = kind->version_index;
+    assert (consumer->tenant < self->tenant_count);
+    bool is_first = !(kind->tenants & s_bit (consumer->tenant));
+    kind->tenants |= s_bit (consumer->tenant);
+    if (self->tenant_count > 1 && (saw_versions || !is_first))
+        prepared_each (self->prepared, s_came, consumer);
+    if (is_first)
+        s_measure_reserve (self);
+}
+
+//  For prepared_each; likewise.
+static void
+s_goes (void *context, version_t *version)
+{
+    const consumer_t *consumer = context;
+    if (version->class == consumer->kind->number
+    &&  (version->account == consumer->tenant || version->sharers & s_bit (consumer->tenant)))
+        s_share_but (consumer->kind, version, consumer);
+}
+
+//  Before the consumer leaves its set, when it no longer counts as having used any version.  A single tenant
+//  keeps its versions for its next job.
+static void
+s_tenant_leaves (consumer_t *consumer)
+{
+    version_set_t *kind = consumer->kind;
+    version_index_t *self = kind->version_index;
+    uint64_t left = s_tenants_but (consumer);
+    //  version_index_leave drops them
+    bool is_last = left != kind->tenants, all_go = kind->is_random && left == 0;
+    kind->tenants = left;
+    if (self->tenant_count > 1 && !all_go)
+        prepared_each (self->prepared, s_goes, consumer);
+    if (is_last)
+        s_measure_reserve (self);
+}
 
 //  ---- kinds
 
@@ -80,7 +469,7 @@ s_end_when_empty (version_set_t *kind)
     self->kinds [kind->number] = NULL;
     free (kind->draws);
     free (kind);
-    version_index_measure_reserve (self);
+    s_measure_reserve (self);
     if (self->ended)
         self->ended (self->ended_context, user);
 }
@@ -112,7 +501,7 @@ static void
 s_version_left (void *context, version_t *version, bool evicted)
 {
     if (evicted && version->jobs > 0)
-        version_index_lose (context, version, version->ticket != 0);
+        s_lose (context, version, version->ticket != 0);
     if (version->ticket && evicted)
         sampler_lost (version_set_of (context, version)->sampler);
     if (version->ticket)
@@ -188,14 +577,14 @@ version_index_misses (const version_index_t *self)
 static void
 s_see (version_t *version, const consumer_t *consumer)
 {
-    version->jobs += !version_index_has_used (consumer, version);
+    version->jobs += !s_has_used (consumer, version);
     version->seen [consumer->sampler_job / 64] |= 1ull << consumer->sampler_job % 64;
 }
 
 static bool
 s_used_up (const version_t *version, const consumer_t *consumer)
 {
-    return consumer->kind->is_random && version_index_has_used (consumer, version);
+    return consumer->kind->is_random && s_has_used (consumer, version);
 }
 
 //  Whether the cache has room for a new version without an eviction.
@@ -216,7 +605,7 @@ s_wants (const consumer_t *consumer, uint32_t id)
 static bool
 s_counts (const consumer_t *consumer, const version_t *version)
 {
-    return version_index_is_own (consumer, version) && s_wants (consumer, version->id)
+    return s_is_own (consumer, version) && s_wants (consumer, version->id)
         && !s_used_up (version, consumer);
 }
 
@@ -288,8 +677,10 @@ s_claim_all (const consumer_t *consumer, int change)
 static void
 s_enter_draw (consumer_t *consumer, uint32_t id)
 {
+    //  The consumer gets a version: earlier losses of the sample are over.
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
+        consumer->had_lost [kind] = s_lost_remove (&consumer->lost [kind], id);
     s_claim_id (consumer, id, -1);
-    version_index_losses_take (consumer, id);
     consumer->drawing = true;
 }
 
@@ -312,7 +703,7 @@ s_see_taken (void *context, version_t *version)
 {
     const consumer_t *consumer = context;
     const version_set_t *kind = consumer->kind;
-    if (version->class == kind->number && version_index_is_own (consumer, version)
+    if (version->class == kind->number && s_is_own (consumer, version)
         && !s_wants (consumer, version->id)
     &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
         s_see (version, consumer);
@@ -332,7 +723,7 @@ version_index_join (version_index_t *self, consumer_t *consumer)
         < sampler_epoch_samples (kind->sampler, consumer->sampler_job);
     if (kind->is_random && goes_on)
         prepared_each (self->prepared, s_see_taken, consumer);
-    version_index_tenant_joins (consumer, kind->is_random && goes_on);
+    s_tenant_joins (consumer, kind->is_random && goes_on);
     s_claim_all (consumer, +1);
 }
 
@@ -383,7 +774,7 @@ s_drop_versions (version_set_t *kind)
     s_gather_all (kind->version_index, &gather);
     for (size_t index = 0; index < gather.count; index++) {
         if (is_left)
-            version_index_count_drop (kind->version_index, gather.versions [index]);
+            s_count_drop (kind->version_index, gather.versions [index]);
         prepared_remove (prepared, gather.versions [index]);    //  the set may end with its last version
     }
     free (gather.versions);
@@ -402,18 +793,28 @@ version_set_end (version_set_t *self)
     s_drop_versions (self);
 }
 
+//  By number: the end of one set may be the end of another.
+void
+version_index_end_sets (version_index_t *self, const sampler_t *sampler)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    for (uint32_t number = 0; number < self->kind_room; number++)
+        if (self->kinds [number] && self->kinds [number]->sampler == sampler)
+            version_set_end (self->kinds [number]);
+}
+
 //  The version goes over to the others' side.
 static void
 s_reusable_remove (version_set_t *kind, version_t *version)
 {
-    version_index_lose (kind->version_index, version, true);
+    s_lose (kind->version_index, version, true);
     sampler_reusable_remove (kind->sampler, version->ticket);
     version->ticket = 0;
     uint32_t count = 0;
     for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
         count += !consumer->drawing && s_counts (consumer, version);
     s_set_count (kind, version, count);
-    version_index_share (kind, version);
+    s_share (kind, version);
 }
 
 //  Strata merge.  The existing versions still reveal which jobs' data a sample was in, so followers must not
@@ -428,7 +829,7 @@ s_merging (void *context, sampler_t *sampler)
     for (size_t index = 0; index < gather.count; index++) {
         version_set_t *kind = version_set_of (self, gather.versions [index]);
         if (kind->is_random)
-            version_index_drop (self, gather.versions [index]);
+            s_drop (self, gather.versions [index]);
         else
             s_reusable_remove (kind, gather.versions [index]);
     }
@@ -442,7 +843,7 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
     version_set_t *kind = consumer->kind;
     s_claim_all (consumer, -1);
     prepared_each (self->prepared, s_unsee, consumer);
-    version_index_tenant_leaves (consumer);
+    s_tenant_leaves (consumer);
     //  The last consumer stays until the versions are gone, so that the set does not end inside this
     //  function.
     if (kind->is_random && kind->consumers == consumer && !consumer->next)
@@ -451,7 +852,9 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
     while (*link != consumer)
         link = &(*link)->next;
     *link = consumer->next;
-    version_index_losses_free (consumer);
+    for (int lost = 0; lost < VERSION_INDEX_LOST_KINDS; lost++)
+        free (consumer->lost [lost].words);
+    memset (consumer->lost, 0, sizeof consumer->lost);
     consumer->kind = NULL;
     s_end_when_empty (kind);
 }
@@ -467,7 +870,7 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
     self->beginning = false;
     if (consumer->kind->is_random)
-        version_index_losses_forget (consumer);
+        s_losses_forget (consumer);
     s_claim_all (consumer, +1);
 }
 
@@ -479,7 +882,7 @@ static void
 s_reusable_add (const consumer_t *taker, version_t *version)
 {
     version_set_t *kind = taker->kind;
-    if (!version_index_share_alone (taker, version))
+    if (!s_share_alone (taker, version))
         return;
     uint32_t count = 0;
     version->ticket = sampler_reusable_add (kind->sampler, version->id);
@@ -498,9 +901,9 @@ static version_t *
 s_new_version (const consumer_t *consumer, uint32_t id)
 {
     version_set_t *kind = consumer->kind;
-    sampler_prefetch (kind->sampler, id);
     uint32_t draw = consumer->numbers? consumer->number: kind->is_random? s_next_draw (kind, id): 0;
     uint32_t count = 0;
+    sampler_prefetch (kind->sampler, id);
     for (const consumer_t *other = kind->consumers; other; other = other->next)
         count += !other->drawing && other->follows == consumer->follows && s_wants (other, id);
     kind->versions++;
@@ -520,15 +923,15 @@ s_indexed (const consumer_t *consumer, uint32_t id)
     uint64_t candidates = 0;
     version_t *version = prepared_find (self->prepared, consumer->kind->number, id);
     for (; version; version = prepared_find_next (version)) {
-        bool own = version_index_is_own (consumer, version), chosen_is_own = chosen
-            && version_index_is_own (consumer, chosen);
+        bool own = s_is_own (consumer, version), chosen_is_own = chosen
+            && s_is_own (consumer, chosen);
         if (s_used_up (version, consumer) || (chosen_is_own && !own))
             continue;
         candidates = own && !chosen_is_own? 1: candidates + 1;
         if (random_below (&self->random, candidates) == 0)
             chosen = version;
     }
-    return chosen && (version_index_is_own (consumer, chosen) || s_has_room (consumer))? chosen: NULL;
+    return chosen && (s_is_own (consumer, chosen) || s_has_room (consumer))? chosen: NULL;
 }
 
 //  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that
@@ -542,7 +945,7 @@ s_is_served (const consumer_t *consumer, uint32_t id)
     bool others = false;
     for (; version; version = prepared_find_next (version))
         if (!s_used_up (version, consumer)) {
-            if (consumer->follows && version_index_is_own (consumer, version))
+            if (consumer->follows && s_is_own (consumer, version))
                 return true;
             others = true;
         }
@@ -575,11 +978,11 @@ s_settle (const consumer_t *consumer, version_t *version, bool is_new)
 {
     version_index_t *self = consumer->kind->version_index;
     if (is_new && !version->indexed)
-        version_index_lose (self, version, consumer->follows);
+        s_lose (self, version, consumer->follows);
     if (!consumer->follows || !version->indexed || version->ticket)
         return;
     if (!is_new)
-        version_index_lose (self, version, false);
+        s_lose (self, version, false);
     s_reusable_add (consumer, version);
 }
 
@@ -599,13 +1002,13 @@ s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *co
     else {
         version = s_new_version (consumer, id);
         self->misses++;
-        version_index_count_again (consumer);
+        s_count_again (consumer);
         if (scheduled)
             ++*scheduled;
     }
     s_see (version, consumer);
     s_settle (consumer, version, is_new);
-    version_index_share (consumer->kind, version);
+    s_share (consumer->kind, version);
     return version;
 }
 
@@ -615,7 +1018,7 @@ static bool
 s_seen_by_all (const version_set_t *kind, const version_t *version)
 {
     for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
-        if ((consumer->follows || version->ticket == 0) && !version_index_has_used (consumer, version)
+        if ((consumer->follows || version->ticket == 0) && !s_has_used (consumer, version)
         &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
             return false;
     return true;
@@ -646,7 +1049,7 @@ s_thin_out (version_set_t *kind, uint32_t id, bool is_reusable)
             worst = version;
     }
     if (count > VERSIONS_OF_SAMPLE_MAX)
-        version_index_drop (self, worst);
+        s_drop (self, worst);
 }
 
 void
@@ -709,10 +1112,52 @@ s_check_version (void *context, version_t *version)
     uint32_t count = 0;
     for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next) {
         count += s_counts (consumer, version);
-        if (consumer->follows && kind->is_random && version_index_has_used (consumer, version))
+        if (consumer->follows && kind->is_random && s_has_used (consumer, version))
             assert (version->ticket);                                           //  K2
     }
     assert (version->count == count);                                           //  K1
+}
+
+static void
+s_check_sharers (void *context, version_t *version)
+{
+    const version_index_t *self = context;
+    const version_set_t *kind = version_set_of (self, version);
+    assert (version->sharers == s_sharers (kind, version, NULL));               //  K3
+    assert (version->account == PREPARED_NOBODY || kind->tenants >> version->account & 1);
+}
+
+static void
+s_check_tenants (version_index_t *self)
+{
+    for (uint32_t number = 0; number < self->kind_room; number++) {
+        const version_set_t *kind = self->kinds [number];
+        uint64_t tenants = 0;
+        for (const consumer_t *consumer = kind? kind->consumers: NULL; consumer; consumer = consumer->next)
+            tenants |= s_bit (consumer->tenant);
+        assert (!kind || kind->tenants == tenants);
+    }
+    if (self->tenant_count == 1)
+        return;
+    prepared_each (self->prepared, s_check_sharers, self);
+    size_t largest [VERSION_INDEX_TENANTS_MAX];
+    s_largest (self, largest);
+    for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
+        assert (prepared_account_outside_bytes (self->prepared, tenant)
+            == self->reserved_versions * largest [tenant]);     //  K4
+}
+
+static void
+s_check_losses (const version_index_t *self)
+{
+    version_index_losses_t sum = { 0 };
+    for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++) {
+        sum.again += self->account_losses [number].again;
+        sum.dropped += self->account_losses [number].dropped;
+    }
+    assert (sum.dropped == self->losses.dropped);                               //  K5
+    assert (sum.again <= self->losses.again);
+    assert (self->losses.again <= self->misses);
 }
 
 void
@@ -734,6 +1179,6 @@ version_index_check (version_index_t *self)
         }
     }
     assert (versions >= prepared_versions (self->prepared));
-    version_index_check_tenants (self);
-    version_index_check_losses (self);
+    s_check_tenants (self);
+    s_check_losses (self);
 }

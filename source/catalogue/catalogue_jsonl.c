@@ -191,8 +191,8 @@ s_take_line (labels_t *labels, slice_t line)
     return rc;
 }
 
-int
-catalogue_jsonl_read (labels_t *labels)
+static int
+s_read (labels_t *labels)
 {
     slice_t line;
     int rc;
@@ -201,3 +201,5 @@ catalogue_jsonl_read (labels_t *labels)
             return rc;
     return rc;
 }
+
+const labels_reader_t catalogue_jsonl = { .ending = ".jsonl", .read = s_read };

@@ -2,7 +2,7 @@
  *
  *  happy path:  the whole file is read into memory; its reader (TSV or JSONL) adds a sample and a value of
  *               each column for every line; then every file is looked at, in the order of the lines.
- *  failure:     as in catalogue_walk.c.
+ *  failure:     as in catalogue_classes.c.
  */
 #include "catalogue_labels.h"
 
@@ -320,17 +320,18 @@ s_read_paths (labels_t *labels)
     return rc;
 }
 
+static const labels_reader_t s_paths = { .ending = ".txt", .read = s_read_paths };
+
 static int
-s_parse (labels_t *labels, labels_format_t format)
+s_parse (labels_t *labels, const labels_reader_t *reader)
 {
     catalogue_t *self = labels->self;
     assert (labels->text [labels->size] == 0);
-    labels->lines_before = format == LABELS_TSV? 1: 0;
+    labels->lines_before = reader->lines_before;
     int rc = s_check_zeros (labels);
     catalogue_labels_rewind (labels);
     if (rc == 0)
-        rc = format == LABELS_TSV? catalogue_tsv_read (labels):
-            format == LABELS_JSONL? catalogue_jsonl_read (labels): s_read_paths (labels);
+        rc = reader->read (labels);
     if (rc == 0 && self->sample_count == 0)
         rc = catalogue_fail (labels->draft, -ENODATA,
             "%s names no file: write a line for each sample, or remove it", labels->shown);
@@ -342,10 +343,10 @@ s_parse (labels_t *labels, labels_format_t format)
 }
 
 int
-catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text, size_t size)
+catalogue_labels_parse (draft_t *draft, const labels_reader_t *reader, const char *text, size_t size)
 {
     labels_t labels = { .draft = draft, .self = draft->self, .shown = "labels", .text = text, .size = size };
-    return s_parse (&labels, format);
+    return s_parse (&labels, reader);
 }
 
 
@@ -519,7 +520,7 @@ s_reroot (labels_t *labels)
 
 //  path: from folder_fd on, or as the caller of the program wrote it.
 static int
-s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char *path)
+s_read_file (labels_t *labels, const labels_reader_t *reader, int folder_fd, const char *path)
 {
     int fd;
     do                                  //  a fifo must not make us wait
@@ -530,7 +531,7 @@ s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char
     int rc = s_read_text (labels, fd);
     close (fd);
     if (rc == 0)
-        rc = s_parse (labels, format);
+        rc = s_parse (labels, reader);
     free ((char *) labels->text);
     if (rc == 0 && labels->is_absolute)
         rc = s_reroot (labels);
@@ -545,7 +546,7 @@ s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char
 
 //  The same from an object of the samples' store.
 static int
-s_read_object (labels_t *labels, labels_format_t format, const char *name)
+s_read_object (labels_t *labels, const labels_reader_t *reader, const char *name)
 {
     const store_object_t *object = store_listing_find (&labels->self->fields [0].listing, name);
     char *text;
@@ -556,7 +557,7 @@ s_read_object (labels_t *labels, labels_format_t format, const char *name)
         return rc;
     labels->text = text;
     labels->size = (size_t) object->bytes;
-    rc = s_parse (labels, format);
+    rc = s_parse (labels, reader);
     free (text);
     for (uint32_t id = 0; rc == 0 && id < labels->self->sample_count; id++)
         rc = s_check_object (labels, id);
@@ -576,47 +577,54 @@ s_is_there (const draft_t *draft, const char *name)
     return errno == ENOENT? 0: catalogue_fail_folder (draft, field->path, "", -errno);
 }
 
+static bool
+s_ends_in (const char *name, const char *ending)
+{
+    size_t length = strlen (name), size = strlen (ending);
+    return length > size && strcmp (name + length - size, ending) == 0;
+}
+
 //  A list, by what its name ends in.
 static int
-s_read_list (draft_t *draft)
+s_read_list (draft_t *draft, const labels_reader_t *const *readers)
 {
-    static const char *const endings [] = { [LABELS_TSV] = ".tsv", [LABELS_JSONL] = ".jsonl",
-        [LABELS_PATHS] = ".txt" };
-    size_t length = strlen (draft->labels);
-    for (labels_format_t format = LABELS_TSV; format <= LABELS_PATHS; format++) {
-        size_t size = strlen (endings [format]);
-        if (length > size && strcmp (draft->labels + length - size, endings [format]) == 0) {
-            labels_t labels = { .draft = draft, .self = draft->self, .shown = draft->labels,
-                .is_list = true };
-            int rc = s_read_file (&labels, format, AT_FDCWD, draft->labels);
-            return rc? rc: 1;
-        }
-    }
-    return catalogue_fail (draft, -EINVAL,
-        "'%s' is no list: name it .tsv, .jsonl or .txt after what it holds", draft->labels);
+    const labels_reader_t *reader = s_ends_in (draft->labels, s_paths.ending)? &s_paths: NULL;
+    for (; !reader && *readers; readers++)
+        reader = s_ends_in (draft->labels, (*readers)->ending)? *readers: NULL;
+    if (!reader)
+        return catalogue_fail (draft, -EINVAL,
+            "'%s' is no list: name it .tsv, .jsonl or .txt after what it holds", draft->labels);
+    labels_t labels = { .draft = draft, .self = draft->self, .shown = draft->labels, .is_list = true };
+    int rc = s_read_file (&labels, reader, AT_FDCWD, draft->labels);
+    return rc? rc: 1;
 }
 
 int
-catalogue_labels_read (draft_t *draft)
+catalogue_labels_read (draft_t *draft, const labels_reader_t *const *readers)
 {
     if (draft->labels)
-        return s_read_list (draft);
-    int has_tsv = s_is_there (draft, "labels.tsv");
-    int has_jsonl = has_tsv < 0? has_tsv: s_is_there (draft, "labels.jsonl");
-    if (has_jsonl < 0)
-        return has_jsonl;
-    if (has_tsv && has_jsonl)
-        return catalogue_fail (draft, -EINVAL,
-            "there are both labels.tsv and labels.jsonl in '%s': remove one", catalogue_root (draft->self));
-    if (!has_tsv && !has_jsonl)
+        return s_read_list (draft, readers);
+    const labels_reader_t *found = NULL;
+    char name [NAME_MAX + 1], found_name [NAME_MAX + 1], shown [PATH_MAX + 16];
+    for (; *readers; readers++) {
+        snprintf (name, sizeof name, "labels%s", (*readers)->ending);
+        int is_there = s_is_there (draft, name);
+        if (is_there < 0)
+            return is_there;
+        if (is_there && found)
+            return catalogue_fail (draft, -EINVAL, "there are both %s and %s in '%s': remove one", found_name,
+                name, catalogue_root (draft->self));
+        if (is_there) {
+            found = *readers;
+            strcpy (found_name, name);
+        }
+    }
+    if (!found)
         return 0;
-    const char *name = has_tsv? "labels.tsv": "labels.jsonl";
-    char shown [PATH_MAX + 16];
-    snprintf (shown, sizeof shown, "%s/%s", catalogue_root (draft->self), name);
+    snprintf (shown, sizeof shown, "%s/%s", catalogue_root (draft->self), found_name);
     labels_t labels = { .draft = draft, .self = draft->self, .shown = shown };
-    labels_format_t format = has_tsv? LABELS_TSV: LABELS_JSONL;
     const field_t *field = &draft->self->fields [0];
-    int rc = field->store? s_read_object (&labels, format, name):
-        s_read_file (&labels, format, field->root_fd, name);
+    int rc = field->store? s_read_object (&labels, found, found_name):
+        s_read_file (&labels, found, field->root_fd, found_name);
     return rc? rc: 1;
 }

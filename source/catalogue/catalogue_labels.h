@@ -11,8 +11,6 @@
 enum { LABELS_LINE_BYTES_MAX = 1024 * 1024 };
 #define LABELS_FILE_BYTES_MAX ((uint64_t) 4 << 30)
 
-typedef enum { LABELS_TSV, LABELS_JSONL, LABELS_PATHS } labels_format_t;
-
 typedef struct {
     const char *at;
     size_t length;
@@ -33,13 +31,21 @@ typedef struct {
     lookup_t samples;
 } labels_t;
 
+//  A format of labels files; a whole text becomes samples and columns, by the functions below.
+typedef struct {
+    const char *ending;             //  of the files' names: ".tsv"
+    uint64_t lines_before;          //  the first sample's
+    int (*read) (labels_t *labels);
+} labels_reader_t;
+
+extern const labels_reader_t catalogue_tsv, catalogue_jsonl;
+
+//  The labels file of the draft's options, or labels.tsv and the like in field 0's root: 1; or 0: there is no
+//  such file, and nothing has changed.  readers: up to a NULL.
+int catalogue_labels_read (draft_t *draft, const labels_reader_t *const *readers);
 //  The parser without the disk: reads samples (of size 0) and columns from text.  text [size] is zero.  0, or
 //  -errno and a sentence.
-int catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text, size_t size);
-
-//  These read a whole text into samples and columns, by the functions below.
-int catalogue_tsv_read (labels_t *labels);
-int catalogue_jsonl_read (labels_t *labels);
+int catalogue_labels_parse (draft_t *draft, const labels_reader_t *reader, const char *text, size_t size);
 
 //  Writes "FILE:LINE: ..." and returns rc.
 __attribute__ ((format (printf, 4, 5)))

@@ -1,10 +1,10 @@
 /*  catalogue_listing.c -- how a list of a store's objects becomes a catalogue: an ImageFolder by the rules of
- *  catalogue_walk.c; the classes are the first parts of the objects' names.
+ *  catalogue_classes.c; the classes are the first parts of the objects' names.
  *
  *  happy path:  the list is fetched; the objects in it are put into the order that a walk would find them in
  *               (class, directory, name); one pass makes classes, directories and samples.  When fields and
  *               labels are there too, each sample's object is looked up for its version.
- *  failure:     as in catalogue_walk.c.
+ *  failure:     as in catalogue_classes.c.
  */
 #include "catalogue_state.h"
 
@@ -146,7 +146,7 @@ s_add_entry (listing_walk_t *walk, const entry_t *before, const entry_t *entry)
     if (rc == 0 && s_differ (before, entry, before? before->directory_length: 0, entry->directory_length))
         rc = s_add_directory (walk, entry);
     const char *name = entry->path + entry->directory_length + 1;
-    if (rc || !catalogue_is_wanted (name, walk->extensions))
+    if (rc || !catalogue_is_wanted (name, walk->extensions, &walk->empty))
         return rc;
     if (self->sample_count == UINT32_MAX)
         //  UNTESTED: takes 2^32 objects.
@@ -190,6 +190,7 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
             "its files: make a pack of them with `tureen pack`, and copy its folder there", field->path);
     if (draft->cache)
         (void) (store_listing_kept_open (&field->list_blocks, field->store, draft->cache) == 0);
+    field->list_was_aside = field->list_blocks && block_data_is_aside (field->list_blocks);
     bool is_kept = field->list_blocks && !draft->list_anew
         && store_listing_kept_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
     if (!is_kept)
@@ -314,7 +315,7 @@ catalogue_listing_finish (draft_t *draft)
         if (rc == 0 && field->store && draft->cache)
             rc = s_keep_objects (draft, number);
         //  Only a list that a catalogue could be made of.
-        if (rc == 0 && field->list_blocks && !field->listed_s)
+        if (rc == 0 && field->list_blocks && !field->listed_s && !field->list_was_aside)
             store_listing_kept_write (&field->listing, field->list_blocks, time (NULL));
         store_listing_clear (&field->listing);
     }

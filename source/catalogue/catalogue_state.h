@@ -2,14 +2,14 @@
  *
  *      catalogue.c             life, answers, reading
  *      catalogue_draft.c       errors, memory, lists of folders, finding by name
- *      catalogue_walk.c        an ImageFolder becomes samples
+ *      catalogue_open.c        opens what is given, and calls those below
+ *      catalogue_classes.c     an ImageFolder becomes samples; what a list's shares with it
  *      catalogue_listing.c     a list of a store's objects becomes samples
- *      catalogue_classes.c     what these two share
- *      catalogue_splits.c      folders that are splits and would become classes
+ *      splits.c                folders that are splits and would become classes
  *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
  *                              catalogue_jsonl.c
- *      catalogue_pack.c        a pack: all of this points into its index, which pack_validate.c has looked
+ *      pack_open.c             a pack: all of this points into its index, which pack_validate.c has looked
  *                              through; pack_state.h
  *
  *  Memory: all names are in one arena, each ended by a zero, and are known by their offset in it; a
@@ -81,6 +81,7 @@ typedef struct {
     uint64_t *versions;             //  of the store, by sample: the object's, in the arena; NULL: a pack
     block_data_t *list_blocks;      //  where its list is kept on the local disk, open so that it stays there
     int64_t listed_s;               //  when, if it was found there; 0: now
+    bool list_was_aside;            //  the disk did not answer: what is kept there stays
     block_data_t *blocks;           //  where its objects are kept; NULL: nowhere, for the reason blocks_rc
     int blocks_rc;
     uint64_t *places;               //  by sample: where the object begins there
@@ -180,8 +181,6 @@ typedef struct {
 int catalogue_walk (draft_t *draft);
 //  The same from the list of a store's objects.
 int catalogue_listing_walk (draft_t *draft);
-//  The same from a labels file: 1; or 0: no such file, nothing has changed.
-int catalogue_labels_read (draft_t *draft);
 //  Finds every sample's file in the further fields.  Their roots are open.
 int catalogue_fields_find (draft_t *draft);
 //  Lists the objects of the field's store.
@@ -223,15 +222,18 @@ shown_t catalogue_shown (const char *text, size_t length);
 
 //  Classes without a sample.
 enum { EMPTY_SHOWN_MAX = 5 };       //  that an error names; the rest is counted
+enum { EXTENSION_BYTES_MAX = 16 };
 typedef struct {
     size_t count;
     size_t labels [EMPTY_SHOWN_MAX];
+    char other [EXTENSION_BYTES_MAX + 1];       //  the extension of a file that is no sample; "": of none
 } empty_classes_t;
 
 int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
 //  file: one that is there in place of class folders, if possible of a kind of which packs are made; or "".
 int catalogue_fail_no_classes (const draft_t *draft, const char *file);
-//  Whether another file says more: tar files before tables, which may be about them.
+//  Whether another file says more: tar files before Parquet and the like, which may be about them, and these
+//  before a CSV.
 bool catalogue_tells_more (const char *file, const char *than);
 void catalogue_note_empty (empty_classes_t *empty, size_t label);
 //  What is wrong with class folders, if anything: 0, or -errno.
@@ -310,8 +312,9 @@ uint32_t catalogue_code_point (const uint8_t **at_p);
 //  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; it differs
 //  only between names that are not UTF-8 and others.
 int catalogue_compare (const char *left, const char *right);
-//  Whether the name ends in one of the extensions (".wav,.flac"), in any case.
-bool catalogue_is_wanted (const char *name, const char *extensions);
+//  Whether the name of a file in a class folder ends in one of the extensions (".wav,.flac"), in any case;
+//  else notes its own.
+bool catalogue_is_wanted (const char *name, const char *extensions, empty_classes_t *empty);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
 //  Whether the text is one of these lists.

@@ -377,8 +377,8 @@ s_take (tsv_t *tsv)
     return rc;
 }
 
-int
-catalogue_tsv_read (labels_t *labels)
+static int
+s_read (labels_t *labels)
 {
     tsv_t tsv = { .labels = labels, .self = labels->self };
     int rc = s_read_header (&tsv);
@@ -393,3 +393,5 @@ catalogue_tsv_read (labels_t *labels)
     freelocale (tsv.locale);
     return rc;
 }
+
+const labels_reader_t catalogue_tsv = { .ending = ".tsv", .lines_before = 1, .read = s_read };

@@ -49,6 +49,12 @@ location_packer (const char *name)
     return location_is_tar (name)? "tureen pack": NULL;
 }
 
+bool
+location_is_table (const char *name)
+{
+    return s_ends_in (name, ".csv");
+}
+
 const char *
 location_folder_remedy (const char *path)
 {
@@ -58,6 +64,9 @@ location_folder_remedy (const char *path)
         return "make a pack of the tar file with `tureen pack`, and give the pack's folder";
     if (location_packer (path))
         return "make a pack of it with `python3 -m tureen.pack`, and give the pack's folder";
+    if (location_is_table (path))
+        return "make a labels file of the table with `python3 -m tureen.labels`, and give the folder of the "
+            "images";
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
         if (s_ends_in (path, lists [index]))
             return "give the folder that this list lies in, or make a pack of what it lists with `tureen "

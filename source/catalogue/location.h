@@ -14,6 +14,9 @@ bool location_is_tar (const char *path);
 //  none does.
 const char *location_packer (const char *name);
 
+//  Whether its name is that of a table of which `python3 -m tureen.labels` makes a labels file.
+bool location_is_table (const char *name);
+
 //  The remedy if path should be a data set's folder and is a file: half a sentence.
 const char *location_folder_remedy (const char *path);
 

@@ -1,13 +1,17 @@
-//  An open pack's answers, and reading a sample of it; catalogue_pack.c opens it.
+//  An open pack's answers, reading a sample of it, and its end; pack_open.c opens it.
 
 #include "pack_state.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <xxhash.h>
+
+enum { READ_PATIENCE_MS = 5000 };       //  with a store: a worker's thread waits
 
 const pack_t *
 catalogue_pack (const catalogue_t *catalogue)
@@ -39,33 +43,14 @@ s_volume (const pack_t *self, uint32_t volume)
     return &self->volumes [volume];
 }
 
-static bool
-s_is_said (const catalogue_t *catalogue, uint64_t text)
+pack_volume_header_t
+pack_volume_header (uint32_t volume, const uint8_t *pack)
 {
-    for (size_t class = 0; class < catalogue->class_count; class++)
-        if (catalogue->classes [class] == text)
-            return true;
-    for (size_t index = 0; index < catalogue->column_count; index++) {
-        const column_t *column = &catalogue->columns [index];
-        for (size_t value = 0; column->kind == COLUMN_TEXT && value < column->value_count; value++)
-            if (column->values [value].text == text)
-                return true;
-    }
-    return false;
-}
-
-//  The last text, if it looks like a note and is not a label or class that does; paths and file names never
-//  do.
-void
-pack_take_note (pack_t *self)
-{
-    const catalogue_t *catalogue = self->catalogue;
-    const char *arena = catalogue->arena;
-    size_t at = catalogue->arena_used - 1, length = strlen (PACK_NOTE_BEGIN);
-    while (at > 0 && arena [at - 1])
-        at--;
-    if (strncmp (arena + at, PACK_NOTE_BEGIN, length) == 0 && !s_is_said (catalogue, at))
-        self->note = arena + at + length;
+    pack_volume_header_t header = { .version = PACK_VERSION, .volume = volume };
+    memcpy (header.magic, PACK_VOLUME_MAGIC, sizeof header.magic);
+    memcpy (header.pack, pack, sizeof header.pack);
+    header.checksum = XXH3_64bits (&header, offsetof (pack_volume_header_t, checksum));
+    return header;
 }
 
 const char *
@@ -135,7 +120,7 @@ size_t
 pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size)
 {
     s_volume (self, volume);
-    int length = snprintf (buffer, size, "%s/" PACK_VOLUME_NAME, catalogue_root (self->catalogue), volume);
+    int length = snprintf (buffer, size, "%s/" PACK_VOLUME_NAME, self->catalogue->fields [0].path, volume);
     assert (length > 0);
     return (size_t) length;
 }
@@ -167,6 +152,22 @@ uint64_t
 pack_volume_bytes (const pack_t *self, uint32_t volume)
 {
     return s_volume (self, volume)->bytes;
+}
+
+block_data_t *
+pack_blocks (const pack_t *self, int *rc_p)
+{
+    *rc_p = self->blocks_rc;
+    return self->blocks;
+}
+
+uint64_t
+pack_volume_place (const pack_t *self, uint32_t volume)
+{
+    uint64_t place = 0;
+    for (uint32_t before = 0; before < volume; before++)
+        place = block_data_next (place, self->volumes [before].bytes);
+    return place;
 }
 
 //  No sum of file sizes overflows: pack_validate has added them up.
@@ -224,17 +225,63 @@ pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field
 }
 
 int
+pack_read_volume (const pack_t *self, uint32_t volume, uint8_t *target, size_t size, uint64_t offset,
+    bool is_afresh)
+{
+    //  Several at once: one connection alone is slow.
+    enum { PARTS = 8, LEAST_BYTES = 512 * 1024 };
+    transfer_t parts [PARTS];
+    size_t step = (size + PARTS - 1) / PARTS, count = 0;
+    step = step < LEAST_BYTES? LEAST_BYTES: step;
+    for (size_t at = 0; at < size; at += step)
+        parts [count++] = (transfer_t) { .url = self->objects [volume].url,
+            .version = self->objects [volume].version, .offset = offset + at,
+            .bytes = size - at < step? size - at: step, .memory = target + at, .is_afresh = is_afresh };
+    return store_get (self->catalogue->fields [0].store, parts, count, READ_PATIENCE_MS);
+}
+
+int
 pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target)
 {
     const pack_place_t *place = s_place (self, id);
-    const catalogue_t *catalogue = self->catalogue;
     uint64_t offset = place->offset;
     for (size_t before = 0; before < field; before++)
-        offset += catalogue_file_bytes (catalogue, id, before);
-    size_t size = catalogue_file_bytes (catalogue, id, field);
+        offset += pack_file_bytes (self, id, before);
+    size_t size = pack_file_bytes (self, id, field);
     int rc = self->objects? pack_read_volume (self, place->volume, target, size, offset, false):
         catalogue_read_at (self->descriptors [place->volume], target, size, offset);
     if (rc)
         return rc;
     return XXH3_64bits (target, size) == self->checksums [id * self->file_count + field]? 0: -EBADMSG;
+}
+
+void
+pack_detach (catalogue_t *catalogue)
+{
+    pack_t *self = catalogue->pack;
+    if (!self)
+        return;
+    assert (self->magic == PACK_MAGIC);
+    for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++)
+        catalogue->fields [field].files = NULL;
+    for (size_t column = 0; column < catalogue->column_count; column++)
+        catalogue->columns [column].values = NULL;
+    catalogue->samples = NULL;
+    catalogue->directories = NULL;
+    catalogue->classes = NULL;
+    catalogue->arena = NULL;
+    for (uint32_t volume = 0; self->descriptors && volume < self->volume_count; volume++)
+        if (self->descriptors [volume] >= 0)
+            close (self->descriptors [volume]);
+    free (self->descriptors);
+    for (uint32_t volume = 0; self->objects && volume < self->volume_count; volume++)
+        free (self->objects [volume].url);
+    free (self->objects);
+    block_data_close (&self->blocks);
+    block_data_close (&self->index_blocks);
+    if (self->index)
+        munmap (self->index, self->index_bytes);
+    self->magic = 0;
+    free (self);
+    catalogue->pack = NULL;
 }

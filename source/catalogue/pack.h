@@ -77,4 +77,7 @@ pack_range_t pack_piece (const pack_t *self, uint32_t first, uint32_t count);
 //  catalogue_fields: the rows.
 bool pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p);
 
+//  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.
+pack_volume_header_t pack_volume_header (uint32_t volume, const uint8_t *pack);
+
 #endif

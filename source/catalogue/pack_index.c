@@ -37,16 +37,6 @@ pack_checksum (const void *bytes, size_t size)
     return XXH3_64bits (bytes, size);
 }
 
-pack_volume_header_t
-pack_volume_header (uint32_t volume, const uint8_t *pack)
-{
-    pack_volume_header_t header = { .version = PACK_VERSION, .volume = volume };
-    memcpy (header.magic, PACK_VOLUME_MAGIC, sizeof header.magic);
-    memcpy (header.pack, pack, sizeof header.pack);
-    header.checksum = XXH3_64bits (&header, offsetof (pack_volume_header_t, checksum));
-    return header;
-}
-
 
 //  -- bytes
 

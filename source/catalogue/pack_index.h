@@ -1,4 +1,4 @@
-/*  pack_index -- writes index.tureen, the last act of packing, and the header of a volume.
+/*  pack_index -- writes index.tureen, the last act of packing.
  *
  *  pack_index_write streams section after section to PACK_INDEX_PARTIAL, makes it durable, reads it back by
  *  the very code that will open it, renames it to PACK_INDEX_NAME and makes the folder durable.  So a folder
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "catalogue.h"
-#include "pack_format.h"
+#include "pack.h"
 
 #define PACK_INDEX_PARTIAL "index.tureen.partial"
 
@@ -42,9 +42,6 @@ int pack_index_write (const char *folder, const pack_index_t *index, char *error
 
 //  The size of an index of so many volumes on a disk, with rows; some bytes more at most.
 uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
-
-//  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.
-pack_volume_header_t pack_volume_header (uint32_t volume, const uint8_t *pack);
 
 //  XXH3-64 of a sample's file, for pack_index_t's checksums.
 uint64_t pack_checksum (const void *bytes, size_t size);

@@ -1,9 +1,8 @@
 /*  pack_state -- a pack's structure, and what its files share; for them and the catalogue's alone.
  *
- *      catalogue_pack.c    a folder becomes an open pack: the index read, volumes opened
- *      pack_validate.c     is the index what docs/format.md says?  The catalogue then points into it
  *      pack.c              answers; reading a sample
- *      pack_in_store.c     the same of a pack in an object store
+ *      pack_validate.c     is the index what docs/format.md says?  The catalogue then points into it
+ *      pack_open.c         a folder or a store becomes an open pack: the index read, volumes opened
  *      pack_index.c        writes the index
  */
 #ifndef PACK_STATE_H
@@ -44,20 +43,8 @@ struct pack {
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
 //  The same with an index file in the folder of field 0's root, which is read whole.
 int pack_load (draft_t *draft, const char *name);
-//  Whether a volume that has so many bytes, and begins with this block, is the pack's: 0, or -errno and a
-//  sentence.
-int pack_check_volume (const draft_t *draft, uint32_t volume, uint64_t bytes, const uint8_t *block);
-//  Of a pack in field 0's store: the index, in pages of its own that are read-only, and where it is kept on
-//  the local disk (NULL: nowhere): 1, or 0 and there is none; then the volumes' names; then their versions,
-//  and checks their first blocks: 0.  Or -errno and a sentence.
-int pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p, block_data_t **blocks_p);
-int pack_name_objects (const draft_t *draft);
-int pack_fetch_volumes (const draft_t *draft);
-void pack_release_objects (pack_t *self);
 //  The size of a volume in a store, as it is now: 0 or -errno.
 int pack_object_bytes (const pack_t *self, uint32_t volume, uint64_t *bytes_p);
-//  Looks for the note, when everything else is validated.
-void pack_take_note (pack_t *self);
 //  Frees the index, closes the volumes, and clears all pointers into them.  For catalogue_destroy.
 void pack_detach (catalogue_t *catalogue);
 //  A whole file of a sample, into room for its bytes.  As catalogue_read.

@@ -566,6 +566,35 @@ s_check_places (const check_t *check)
 
 //  -- all of it
 
+static bool
+s_is_said (const catalogue_t *catalogue, uint64_t text)
+{
+    for (size_t class = 0; class < catalogue->class_count; class++)
+        if (catalogue->classes [class] == text)
+            return true;
+    for (size_t index = 0; index < catalogue->column_count; index++) {
+        const column_t *column = &catalogue->columns [index];
+        for (size_t value = 0; column->kind == COLUMN_TEXT && value < column->value_count; value++)
+            if (column->values [value].text == text)
+                return true;
+    }
+    return false;
+}
+
+//  The last text, if it looks like a note and is not a label or class that does; paths and file names never
+//  do.
+static void
+s_take_note (pack_t *self)
+{
+    const catalogue_t *catalogue = self->catalogue;
+    const char *arena = catalogue->arena;
+    size_t at = catalogue->arena_used - 1, length = strlen (PACK_NOTE_BEGIN);
+    while (at > 0 && arena [at - 1])
+        at--;
+    if (strncmp (arena + at, PACK_NOTE_BEGIN, length) == 0 && !s_is_said (catalogue, at))
+        self->note = arena + at + length;
+}
+
 int
 pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size)
 {
@@ -601,6 +630,6 @@ pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t si
     if (rc == 0)
         rc = s_check_places (&check);
     if (rc == 0)
-        pack_take_note (check.pack);
+        s_take_note (check.pack);
     return rc;
 }

@@ -1,4 +1,5 @@
-/*  splits -- names of files and folders that tell a data set's split: train, val, test and the like.
+/*  splits -- names of files and folders that tell a data set's split: train, val, test and the like; names
+ *  that tell images from their masks; and what is wrong with folders and labels files that have such names.
  *
  *  The words and the characters around them are those of the library `datasets`, which
  *  clients/python/tureen/splits.py has as well; tests/clients/test_python_splits.py compares the two.
@@ -23,5 +24,30 @@ split_name_t splits_read (const char *text, size_t length);
 bool splits_is_plain (const split_name_t *name);
 //  Whether two names that have a word are the same but for it and for digits: "a/train-01" and "a/val-02".
 bool splits_are_of_one (const split_name_t *left, const split_name_t *right);
+
+
+//  ---- folders beside each other
+
+//  Folders of images and of what belongs to each image, beside each other: images/ and masks/, leftImg8bit/
+//  and gtFine/, JPEGImages/ and SegmentationClass/.
+//
+//  Classes may have files of the same names, and a class may be called "mask": two folders are a pair only if
+//  their names and the names of nearly all files say so.
+
+typedef struct {
+    const char *text;
+    size_t length;
+} pair_name_t;
+
+//  Whether this may be the folder of what belongs to images: "masks", "train_masks".  Then *begin_p is how
+//  the folder of those images begins: "", "train".
+bool splits_is_partner (pair_name_t folder, pair_name_t *begin_p);
+//  Whether these may be the folder of images, and that of what belongs to them: "images" and "masks",
+//  "train_images" (or "train") and "train_masks".
+bool splits_are_pairs_by_name (pair_name_t images, pair_name_t partners);
+//  Whether nine of ten partners are called as an image, but for words behind that name: "a_leftImg8bit" and
+//  "a_gtFine_labelIds".  The names are without extensions; images are sorted here.
+bool splits_are_pairs_by_files (pair_name_t *images, size_t image_count, const pair_name_t *partners,
+    size_t partner_count);
 
 #endif

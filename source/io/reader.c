@@ -1,6 +1,8 @@
-//  The reader's life, its files, and its two lists; reader_state.h lists the other files.
+//  The reader's life, its files, and its two lists; operations through io_uring, or by system calls one after
+//  the other.  reader_state.h lists the other files.
 
 #include "reader_state.h"
+#include "catalogue_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +11,434 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "clock.h"
+
+enum {
+    RING_ENTRIES = 2 * READER_DEPTH_MAX,
+    FAILED_SUBMISSIONS_MAX = 100,           //  a millisecond apart
+    BREAK_POLL_MS = 10
+};
+
+_Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 1,
+    "an entry for every request in flight and one for the wake");
+
+
+//  -- lists
+
+void
+reader_append (reader_list_t *list, reader_request_t *request)
+{
+    request->next = NULL;
+    if (list->first)
+        list->last->next = request;
+    else
+        list->first = request;
+    list->last = request;
+    list->count++;
+}
+
+reader_request_t *
+reader_first (reader_list_t *list)
+{
+    reader_request_t *request = list->first;
+    if (request) {
+        list->first = request->next;
+        list->count--;
+        request->next = NULL;
+    }
+    return request;
+}
+
+void
+reader_finish (reader_t *self, reader_request_t *request)
+{
+    assert (self->in_flight > 0);
+    self->in_flight--;
+    request->wait_ns = clock_now_ns () - request->progress.began_ns;
+    reader_append (&self->done, request);
+}
+
+//  Begins it: true: carry out its first operation; false: it is done already.
+static bool
+s_start (reader_t *self, reader_request_t *request)
+{
+    self->in_flight++;
+    request->in_flight = self->in_flight;
+    request->progress.began_ns = clock_now_ns ();
+    if (reader_begin (self, request))
+        return true;
+    reader_finish (self, request);
+    return false;
+}
+
+
+//  -- system calls, where there is no ring
+
+static ssize_t
+s_read (reader_t *self, reader_request_t *request)
+{
+    reader_read_t wanted = reader_next_read (self, request);
+    struct iovec part = { .iov_base = wanted.memory, .iov_len = wanted.bytes };
+    return preadv (reader_descriptor (self, request), &part, 1, (off_t) wanted.offset);
+}
+
+static int
+s_open_sample (const reader_request_t *request)
+{
+    char path [PATH_MAX];
+    reader_path (request, path);
+    return openat (reader_root (request), path, CATALOGUE_OPEN_FLAGS);
+}
+
+static int
+s_open_again (const reader_t *self, const reader_request_t *request)
+{
+    int flags;
+    const char *path = reader_again_path (self, request, &flags);
+    return openat (AT_FDCWD, path, flags);
+}
+
+static int
+s_carry_out (reader_t *self, reader_request_t *request)
+{
+    ssize_t result;
+    if (request->progress.step == READER_READ)
+        result = s_read (self, request);
+    else
+    if (request->progress.step == READER_OPEN)
+        result = s_open_sample (request);
+    else
+    if (request->progress.step == READER_REOPEN)
+        result = s_open_again (self, request);
+    else
+        result = close (request->progress.descriptor);
+    return result < 0? -errno: (int) result;
+}
+
+//  Carries out all operations from the present one on, and finishes the request.
+static void
+s_run_plain (reader_t *self, reader_request_t *request)
+{
+    while (reader_advance (self, request, s_carry_out (self, request)))
+        ;
+    reader_finish (self, request);
+}
+
+//  Reads the waiting requests here, one after the other.
+static void
+s_wait_plain (reader_t *self, int wake_descriptor)
+{
+    reader_request_t *request = reader_first (&self->waiting);
+    if (!request) {
+        struct pollfd item = { .fd = wake_descriptor, .events = POLLIN };
+        if (wake_descriptor >= 0)
+            poll (&item, 1, -1);
+    }
+    else
+    if (s_start (self, request))
+        s_run_plain (self, request);
+}
+
+
+//  -- io_uring
+//
+//  happy path:     turn: completions -> reader_advance -> the request's next operation, or done; what waits
+//                  is begun, up to `depth`; all new operations go to the kernel with one call, which also
+//                  waits where it may.
+//  failure modes:  no ring at birth: s_open_ring says why.  A submission refused for lack of memory is
+//                  retried.  If it is refused for another reason, or for too long, the ring is given up: the
+//                  reader waits for the kernel's operations, and does all others by system calls.
+//  on close:       at most the poll of the wake descriptor is in flight, which ends with the ring.
+//
+//  Every request in flight has at most one operation in the ring, and user data names it; the wake's poll has
+//  0.
+
+//  -- ring: life
+
+static int
+s_probe (struct io_uring *ring)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring (ring);
+    if (!probe)
+        return -ENOSYS;
+    bool good = io_uring_opcode_supported (probe, IORING_OP_READ)
+        && io_uring_opcode_supported (probe, IORING_OP_OPENAT)
+        && io_uring_opcode_supported (probe, IORING_OP_CLOSE)
+            && io_uring_opcode_supported (probe, IORING_OP_POLL_ADD);
+    io_uring_free_probe (probe);
+    return good? 0: -ENOSYS;
+}
+
+//  A sandbox may allow the ring's creation and refuse its use: test it now.
+static int
+s_try (struct io_uring *ring)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe (ring);
+    assert (entry);
+    io_uring_prep_nop (entry);
+    int rc;
+    do
+        rc = io_uring_submit_and_wait (ring, 1);
+    while (rc == -EINTR);
+    struct io_uring_cqe *completion;
+    if (rc >= 0)
+        rc = io_uring_wait_cqe (ring, &completion);
+    if (rc == 0) {
+        rc = completion->res;
+        io_uring_cqe_seen (ring, completion);
+    }
+    return rc;
+}
+
+static void
+s_close_ring (reader_t *self)
+{
+    if (self->has_ring)
+        io_uring_queue_exit (&self->ring);
+    self->has_ring = false;
+    free (self->paths);
+    self->paths = NULL;
+}
+
+//  0, or -errno and there is no ring.
+static int
+s_open_ring (reader_t *self)
+{
+    int rc = io_uring_queue_init (RING_ENTRIES, &self->ring, 0);
+    if (rc)
+        return rc;
+    self->has_ring = true;
+    rc = s_probe (&self->ring);
+    if (rc == 0)
+        rc = s_try (&self->ring);
+    if (rc == 0) {
+        self->paths = calloc (RING_ENTRIES, sizeof *self->paths);       //  touched where files are opened,
+                                                                        //  only there
+        rc = self->paths? 0: -ENOMEM;
+    }
+    if (rc)
+        s_close_ring (self);
+    return rc;
+}
+
+//  Before the first request: all files are there.
+static void
+s_register_files (reader_t *self)
+{
+    if (self->file_count == 0)
+        return;
+    int *descriptors = calloc (self->file_count, sizeof *descriptors);
+    if (!descriptors)
+        return;
+    for (size_t file = 0; file < self->file_count; file++)
+        descriptors [file] = self->files [file].descriptor;
+    //  If registration is refused, operations use the descriptors, which costs a look-up each time.
+    int rc = io_uring_register_files (&self->ring, descriptors, (unsigned int) self->file_count);
+    self->files_registered = rc == 0;
+    free (descriptors);
+}
+
+//  -- ring: entries
+
+static struct io_uring_sqe *
+s_entry (reader_t *self)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe (&self->ring);
+    assert (entry);                     //  RING_ENTRIES is enough
+    return entry;
+}
+
+static void
+s_prepare_read (reader_t *self, reader_request_t *request, struct io_uring_sqe *entry)
+{
+    reader_read_t wanted = reader_next_read (self, request);
+    bool registered = self->files_registered && request->kind == READER_RANGE;
+    int descriptor = registered? (int) request->file: reader_descriptor (self, request);
+    io_uring_prep_read (entry, descriptor, wanted.memory, wanted.bytes, wanted.offset);
+    if (registered)
+        entry->flags |= IOSQE_FIXED_FILE;
+}
+
+static void
+s_prepare (reader_t *self, reader_request_t *request)
+{
+    struct io_uring_sqe *entry = s_entry (self);
+    if (request->progress.step == READER_READ)
+        s_prepare_read (self, request, entry);
+    else
+    if (request->progress.step == READER_OPEN) {
+        char *path = self->paths [entry - self->ring.sq.sqes];
+        reader_path (request, path);
+        io_uring_prep_openat (entry, reader_root (request), path, CATALOGUE_OPEN_FLAGS, 0);
+    }
+    else
+    if (request->progress.step == READER_REOPEN) {
+        int flags;
+        const char *path = reader_again_path (self, request, &flags);
+        io_uring_prep_openat (entry, AT_FDCWD, path, flags, 0);
+    }
+    else
+        io_uring_prep_close (entry, request->progress.descriptor);
+    //  An operation that would block goes to a kernel thread, which may wait.
+    if (request->progress.again)
+        entry->flags |= IOSQE_ASYNC;
+    io_uring_sqe_set_data (entry, request);
+}
+
+static void
+s_arm_wake (reader_t *self, int descriptor)
+{
+    assert (self->wake_descriptor == -1 || self->wake_descriptor == descriptor);
+    self->wake_descriptor = descriptor;
+    self->woken = false;
+    if (self->wake_armed)
+        return;
+    struct io_uring_sqe *entry = s_entry (self);
+    io_uring_prep_poll_add (entry, descriptor, POLLIN);
+    io_uring_sqe_set_data (entry, NULL);
+    self->wake_armed = true;
+}
+
+
+//  -- ring: completions
+
+//  The next one: true, and *request_p NULL for the wake's.
+static bool
+s_completion (reader_t *self, reader_request_t **request_p, int *result_p)
+{
+    struct io_uring_cqe *completion;
+    if (io_uring_peek_cqe (&self->ring, &completion) != 0)
+        return false;
+    *request_p = io_uring_cqe_get_data (completion);
+    *result_p = completion->res;
+    io_uring_cqe_seen (&self->ring, completion);
+    if (!*request_p) {
+        self->wake_armed = false;
+        self->woken = true;             //  an error too: the caller looks for itself
+    }
+    return true;
+}
+
+static void
+s_reap (reader_t *self)
+{
+    reader_request_t *request;
+    int result;
+    while (s_completion (self, &request, &result)) {
+        if (!request)
+            continue;
+        self->failed_submissions = 0;
+        if (reader_advance (self, request, result))
+            s_prepare (self, request);
+        else
+            reader_finish (self, request);
+    }
+}
+
+static void
+s_fill (reader_t *self)
+{
+    while (self->in_flight < self->depth && self->waiting.count > 0) {
+        reader_request_t *request = reader_first (&self->waiting);
+        if (s_start (self, request))
+            s_prepare (self, request);
+    }
+}
+
+
+//  -- ring: the kernel
+
+//  Requests with an operation that the kernel has not taken.
+static reader_list_t
+s_not_taken (reader_t *self)
+{
+    reader_list_t list = { 0 };
+    struct io_uring_sq *queue = &self->ring.sq;
+    for (unsigned int left = io_uring_sq_ready (&self->ring); left > 0; left--) {
+        struct io_uring_sqe *entry = &queue->sqes [(queue->sqe_tail - left) & queue->ring_mask];
+        reader_request_t *request = (reader_request_t *) (uintptr_t) entry->user_data;
+        if (request)
+            reader_append (&list, request);
+    }
+    return list;
+}
+
+//  No more of the ring.
+static void
+s_break (reader_t *self, int rc)
+{
+    reader_list_t left = s_not_taken (self);
+    size_t taken = self->in_flight - left.count;
+    reader_request_t *request;
+    while (taken > 0) {
+        struct pollfd item = { .fd = self->ring.ring_fd, .events = POLLIN };
+        poll (&item, 1, BREAK_POLL_MS);
+        int result;
+        while (s_completion (self, &request, &result)) {
+            if (!request)
+                continue;
+            taken--;
+            if (reader_advance (self, request, result))
+                reader_append (&left, request);
+            else
+                reader_finish (self, request);
+        }
+    }
+    s_close_ring (self);
+    snprintf (self->mode, sizeof self->mode, "preadv (io_uring: %s)", strerror (-rc));
+    while ((request = reader_first (&left)))
+        s_run_plain (self, request);
+}
+
+static void
+s_enter (reader_t *self, bool wait)
+{
+    int rc = wait? io_uring_submit_and_wait (&self->ring, 1): io_uring_submit (&self->ring);
+    if (rc >= 0)
+        self->failed_submissions = 0;
+    else
+    if ((rc == -EAGAIN || rc == -EBUSY) && ++self->failed_submissions < FAILED_SUBMISSIONS_MAX) {
+        struct pollfd item = { .fd = self->ring.ring_fd, .events = POLLIN };
+        poll (&item, 1, 1);             //  completed operations give memory back
+    }
+    else
+    if (rc != -EINTR)
+        s_break (self, rc);
+}
+
+//  Takes completed operations and keeps `depth` requests in flight.  Never waits.
+static void
+s_turn_ring (reader_t *self)
+{
+    s_reap (self);
+    s_fill (self);
+    if (io_uring_sq_ready (&self->ring) > 0)
+        s_enter (self, false);
+}
+
+//  The same until a request is done or the descriptor is readable.
+static void
+s_wait_ring (reader_t *self, int wake_descriptor)
+{
+    bool wakes = wake_descriptor >= 0;
+    s_reap (self);
+    s_fill (self);
+    if (wakes)
+        s_arm_wake (self, wake_descriptor);
+    while (self->has_ring && (self->in_flight > 0 || wakes) && self->done.count == 0
+        && !(wakes && self->woken)) {
+        s_enter (self, true);
+        if (self->has_ring) {
+            s_reap (self);
+            s_fill (self);
+        }
+    }
+    if (self->has_ring && io_uring_sq_ready (&self->ring) > 0)
+        s_enter (self, false);
+}
+
 
 //  -- life
 
@@ -32,15 +460,17 @@ reader_new (reader_t **self_p, const reader_options_t *options)
         self->file_count = options->files_of->file_count;
         self->begun = true;
     }
+    assert (!options->store == !options->backend);
     if (options->store) {
-        int rc = reader_store_open (self, options);
+        self->backend = options->backend;
+        int rc = self->backend->open (self, options);
         if (rc == 0)
             *self_p = self;
         else
             free (self);
         return rc;
     }
-    int rc = options->no_ring? -ECANCELED: reader_ring_open (self);
+    int rc = options->no_ring? -ECANCELED: s_open_ring (self);
     if (rc == 0)
         strcpy (self->mode, "io_uring");
     else
@@ -59,8 +489,9 @@ reader_destroy (reader_t **self_p)
         return;
     assert (self->magic == READER_MAGIC);
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
-    reader_ring_close (self);
-    reader_store_close (self);
+    s_close_ring (self);
+    if (self->backend)
+        self->backend->close (self);
     //  A reader with another reader's files leaves closing to that one.
     for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
         if (self->files [file].descriptor >= 0)
@@ -105,7 +536,7 @@ s_new_file (reader_t *self)
 int
 reader_add_object (reader_t *self, const char *url, const char *version, uint32_t *file_p)
 {
-    assert (self && self->magic == READER_MAGIC); assert (self->transfers && !self->begun);
+    assert (self && self->magic == READER_MAGIC); assert (self->backend && !self->begun);
     assert (url); assert (version && strlen (version) < TRANSFER_VERSION_BYTES);
     reader_file_t *file = s_new_file (self);
     if (!file)
@@ -122,7 +553,7 @@ reader_add_object (reader_t *self, const char *url, const char *version, uint32_
 void
 reader_keep_object (reader_t *self, uint32_t file, const reader_blocks_t *blocks)
 {
-    assert (self && self->magic == READER_MAGIC); assert (self->transfers && file < self->file_count);
+    assert (self && self->magic == READER_MAGIC); assert (self->backend && file < self->file_count);
     self->files [file].blocks = *blocks;
 }
 
@@ -130,7 +561,7 @@ int
 reader_add (reader_t *self, const char *path, uint32_t *file_p)
 {
     assert (self && self->magic == READER_MAGIC);
-    assert (path); assert (file_p); assert (!self->begun && !self->transfers);
+    assert (path); assert (file_p); assert (!self->begun && !self->backend);
     reader_file_t *file = s_new_file (self);
     if (!file)
         return -ENOMEM;
@@ -160,46 +591,8 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     return 0;
 }
 
-bool
-reader_is_direct (const reader_t *self, uint32_t file)
-{
-    assert (file < self->file_count);
-    return atomic_load (&self->files [file].direct);
-}
-
-size_t
-reader_span (uint64_t offset, size_t bytes)
-{
-    enum { BLOCK = READER_ALIGN_BYTES };
-    return (size_t) ((offset + bytes + BLOCK - 1) / BLOCK * BLOCK - offset / BLOCK * BLOCK);
-}
-
 
 //  -- requests
-
-void
-reader_append (reader_list_t *list, reader_request_t *request)
-{
-    request->next = NULL;
-    if (list->first)
-        list->last->next = request;
-    else
-        list->first = request;
-    list->last = request;
-    list->count++;
-}
-
-reader_request_t *
-reader_first (reader_list_t *list)
-{
-    reader_request_t *request = list->first;
-    if (request) {
-        list->first = request->next;
-        list->count--;
-        request->next = NULL;
-    }
-    return request;
-}
 
 static void
 s_check_range (const reader_t *self, const reader_request_t *request)
@@ -222,7 +615,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     if (!self->begun) {
         self->begun = true;
         if (self->has_ring)
-            reader_ring_register (self);
+            s_register_files (self);
     }
     request->rc = 0;
     request->skip = 0;
@@ -236,55 +629,19 @@ reader_submit (reader_t *self, reader_request_t *request)
     reader_append (&self->waiting, request);
 }
 
-bool
-reader_start (reader_t *self, reader_request_t *request)
-{
-    self->in_flight++;
-    request->in_flight = self->in_flight;
-    request->progress.began_ns = clock_now_ns ();
-    if (reader_begin (self, request))
-        return true;
-    reader_finish (self, request);
-    return false;
-}
-
-void
-reader_finish (reader_t *self, reader_request_t *request)
-{
-    assert (self->in_flight > 0);
-    self->in_flight--;
-    request->wait_ns = clock_now_ns () - request->progress.began_ns;
-    reader_append (&self->done, request);
-}
-
-//  Reads the waiting requests here, one after the other.
-static void
-s_plain_wait (reader_t *self, int wake_descriptor)
-{
-    reader_request_t *request = reader_first (&self->waiting);
-    if (!request) {
-        struct pollfd item = { .fd = wake_descriptor, .events = POLLIN };
-        if (wake_descriptor >= 0)
-            poll (&item, 1, -1);
-    }
-    else
-    if (reader_start (self, request))
-        reader_plain_run (self, request);
-}
-
 void
 reader_wait (reader_t *self, int wake_descriptor)
 {
     assert (self && self->magic == READER_MAGIC);
     if (self->done.count > 0)
         return;
-    if (self->transfers)
-        reader_store_wait (self, wake_descriptor);
+    if (self->backend)
+        self->backend->wait (self, wake_descriptor);
     else
     if (self->has_ring)
-        reader_ring_wait (self, wake_descriptor);
+        s_wait_ring (self, wake_descriptor);
     else
-        s_plain_wait (self, wake_descriptor);
+        s_wait_plain (self, wake_descriptor);
 }
 
 reader_request_t *
@@ -292,10 +649,10 @@ reader_take (reader_t *self)
 {
     assert (self && self->magic == READER_MAGIC);
     //  Here too, so that a caller busy with what was read keeps the disk busy, and times stay true.
-    if (self->transfers)
-        reader_store_turn (self);
+    if (self->backend)
+        self->backend->turn (self);
     if (self->has_ring)
-        reader_ring_turn (self);
+        s_turn_ring (self);
     return reader_first (&self->done);
 }
 
@@ -307,8 +664,8 @@ reader_cancel (reader_t *self)
         request->rc = -ECANCELED;
         reader_append (&self->done, request);
     }
-    if (self->transfers)
-        reader_store_cancel (self);
+    if (self->backend)
+        self->backend->cancel (self);
 }
 
 size_t
@@ -333,5 +690,5 @@ reader_mode (const reader_t *self)
 bool
 reader_is_concurrent (const reader_t *self)
 {
-    return self->has_ring || self->transfers;
+    return self->has_ring || self->backend;
 }

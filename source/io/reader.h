@@ -39,6 +39,7 @@
 #include "store.h"
 
 typedef struct reader reader_t;
+typedef struct reader_backend reader_backend_t;
 
 enum { READER_ALIGN_BYTES = 4096, READER_DEPTH_MAX = 256, READER_TRIES = 3 };
 
@@ -99,6 +100,7 @@ typedef struct {
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
                                         //  reader_add opens them
     const store_t *store;               //  its files are objects of this store; lent; NULL: files
+    const reader_backend_t *backend;    //  of a store: reader_store; else NULL
     cluster_t *cluster;                 //  of a store: members that keep blocks for each other; lent; NULL:
                                         //  this server alone
 } reader_options_t;
@@ -148,5 +150,8 @@ void reader_set_depth (reader_t *self, uint32_t depth);
 const char *reader_mode (const reader_t *self);
 //  Whether many reads are under way at once: there is a ring, or a store.
 bool reader_is_concurrent (const reader_t *self);
+
+//  Reads a store.
+extern const reader_backend_t reader_store;
 
 #endif

@@ -1,9 +1,8 @@
 /*  reader_state -- the reader's structure, and what its files share; for them alone.
  *
- *      reader.c            life, files, what waits and what is done
+ *      reader.c            life, files, what waits and what is done; operations through io_uring, or by
+ *                          system calls, one after the other
  *      reader_step.c       a request as a row of operations: which is next, and what a result means
- *      reader_ring.c       operations through io_uring
- *      reader_plain.c      operations by system calls, one after the other
  *      reader_store.c      ranges of objects in a store, and whole ones
  *
  *  A range:    READ (until all is there)
@@ -73,6 +72,19 @@ typedef struct {
     uint64_t began_ns;                  //  of the transfer
 } reader_part_t;
 
+//  What reads in place of files.
+struct reader_backend {
+    //  0, or -errno and nothing is open.
+    int (*open) (reader_t *self, const reader_options_t *options);
+    void (*close) (reader_t *self);
+    //  Breaks off what is under way.
+    void (*cancel) (reader_t *self);
+    //  Takes what is done and keeps `depth` under way.  Never waits.
+    void (*turn) (reader_t *self);
+    //  The same until a request is done or the descriptor is readable.
+    void (*wait) (reader_t *self, int wake_descriptor);
+};
+
 struct reader {
     uint32_t magic;
     //  set at birth, the files before the first request
@@ -86,7 +98,8 @@ struct reader {
     uint32_t in_flight;                 //  begun and not done
     reader_list_t waiting, done;
     //  a store in place of files
-    transfers_t *transfers;             //  NULL: files
+    const reader_backend_t *backend;    //  NULL: files
+    transfers_t *transfers;
     peers_t *peers;                     //  NULL: no cluster
     reader_range_t *ranges;           //  READER_RANGES_MAX of them
     reader_part_t *parts;               //  as many
@@ -115,8 +128,6 @@ typedef struct {
 
 void reader_append (reader_list_t *list, reader_request_t *request);
 reader_request_t *reader_first (reader_list_t *list);
-//  Begins it: true: carry out its first operation; false: it is done already.
-bool reader_start (reader_t *self, reader_request_t *request);
 //  The request in flight has its result.
 void reader_finish (reader_t *self, reader_request_t *request);
 
@@ -135,36 +146,5 @@ const char *reader_again_path (const reader_t *self, const reader_request_t *req
 void reader_path (const reader_request_t *request, char *path);
 int reader_root (const reader_request_t *request);
 int reader_descriptor (const reader_t *self, const reader_request_t *request);
-
-//  -- reader_plain.c
-
-//  Carries out all operations from the present one on, and finishes the request.
-void reader_plain_run (reader_t *self, reader_request_t *request);
-
-//  -- reader_ring.c
-
-//  0, or -errno and there is no ring.
-int reader_ring_open (reader_t *self);
-void reader_ring_close (reader_t *self);
-//  Before the first request: all files are there.
-void reader_ring_register (reader_t *self);
-//  The file has a new descriptor.
-void reader_ring_update (reader_t *self, uint32_t file);
-//  Takes completed operations and keeps `depth` requests in flight.  Never waits.
-void reader_ring_turn (reader_t *self);
-//  The same until a request is done or the descriptor is readable.
-void reader_ring_wait (reader_t *self, int wake_descriptor);
-
-//  -- reader_store.c
-
-//  0 or -errno.
-int reader_store_open (reader_t *self, const reader_options_t *options);
-void reader_store_close (reader_t *self);
-//  Breaks off what is under way.
-void reader_store_cancel (reader_t *self);
-//  Takes transfers that are done and keeps `depth` under way.  Never waits.
-void reader_store_turn (reader_t *self);
-//  The same until a request is done or the descriptor is readable.
-void reader_store_wait (reader_t *self, int wake_descriptor);
 
 #endif

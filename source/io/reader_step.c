@@ -46,6 +46,21 @@ s_is_direct_again (const reader_file_t *file)
 }
 
 
+bool
+reader_is_direct (const reader_t *self, uint32_t file)
+{
+    assert (file < self->file_count);
+    return atomic_load (&self->files [file].direct);
+}
+
+size_t
+reader_span (uint64_t offset, size_t bytes)
+{
+    enum { BLOCK = READER_ALIGN_BYTES };
+    return (size_t) ((offset + bytes + BLOCK - 1) / BLOCK * BLOCK - offset / BLOCK * BLOCK);
+}
+
+
 //  -- the next operation
 
 bool
@@ -190,8 +205,10 @@ s_reopened (reader_t *self, reader_request_t *request, int result)
 {
     bool is_range = request->kind == READER_RANGE;
     int before = is_range? s_file (self, request)->descriptor: reader_root (request);
-    if (result >= 0 && s_is_same (self, request, result) && dup3 (result, before, O_CLOEXEC) >= 0 && is_range)
-        reader_ring_update (self, request->file);
+    if (result >= 0 && s_is_same (self, request, result) && dup3 (result, before, O_CLOEXEC) >= 0 && is_range
+    &&  self->has_ring && self->files_registered
+    &&  io_uring_register_files_update (&self->ring, request->file, &before, 1) < 0)
+        self->files_registered = false;
     if (result >= 0)
         close (result);
     request->progress.step = is_range? READER_READ: READER_OPEN;

@@ -25,8 +25,19 @@ enum { UNIT = BLOCK_DATA_UNIT_BYTES };
 _Static_assert ((int) PEERS_DESCRIPTORS_MAX < (int) TRANSFERS_DESCRIPTORS_MAX, "one more wakes the reader");
 _Static_assert ((int) READER_DEPTH_MAX <= (int) PEERS_QUESTIONS_MAX, "each part may be a question");
 
-int
-reader_store_open (reader_t *self, const reader_options_t *options)
+static void
+s_close_store (reader_t *self)
+{
+    peers_destroy (&self->peers);
+    transfers_destroy (&self->transfers);
+    free (self->ranges);
+    free (self->parts);
+    self->ranges = NULL;
+    self->parts = NULL;
+}
+
+static int
+s_open_store (reader_t *self, const reader_options_t *options)
 {
     self->ranges = calloc (READER_RANGES_MAX, sizeof *self->ranges);
     self->parts = calloc (READER_RANGES_MAX, sizeof *self->parts);
@@ -37,20 +48,9 @@ reader_store_open (reader_t *self, const reader_options_t *options)
         rc = self->peers? 0: -errno;
     }
     if (rc)
-        reader_store_close (self);
+        s_close_store (self);
     snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
     return rc;
-}
-
-void
-reader_store_close (reader_t *self)
-{
-    peers_destroy (&self->peers);
-    transfers_destroy (&self->transfers);
-    free (self->ranges);
-    free (self->parts);
-    self->ranges = NULL;
-    self->parts = NULL;
 }
 
 
@@ -497,8 +497,8 @@ s_start_fetch (reader_t *self, cluster_fetch_t *fetch)
 
 //  -- turns
 
-void
-reader_store_cancel (reader_t *self)
+static void
+s_cancel_store (reader_t *self)
 {
     for (size_t at = 0; at < READER_RANGES_MAX; at++) {
         reader_part_t *part = &self->parts [at];
@@ -574,8 +574,8 @@ s_start_waiting (reader_t *self)
             break;
 }
 
-void
-reader_store_turn (reader_t *self)
+static void
+s_turn_store (reader_t *self)
 {
     s_start_waiting (self);
     transfers_wait (self->transfers, NULL, 0, 0);
@@ -585,10 +585,10 @@ reader_store_turn (reader_t *self)
         s_on_answer (self, question->user);
 }
 
-void
-reader_store_wait (reader_t *self, int wake_descriptor)
+static void
+s_wait_store (reader_t *self, int wake_descriptor)
 {
-    reader_store_turn (self);
+    s_turn_store (self);
     if (self->done.count > 0 || (self->in_flight == 0 && wake_descriptor < 0))
         return;
     int descriptors [TRANSFERS_DESCRIPTORS_MAX], patience_ms = -1;
@@ -600,5 +600,10 @@ reader_store_wait (reader_t *self, int wake_descriptor)
         patience_ms = peers_patience_ms (self->peers);
     }
     transfers_wait (self->transfers, descriptors, count, patience_ms);
-    reader_store_turn (self);
+    s_turn_store (self);
 }
+
+const reader_backend_t reader_store = {
+    .open = s_open_store, .close = s_close_store, .cancel = s_cancel_store, .turn = s_turn_store,
+    .wait = s_wait_store
+};

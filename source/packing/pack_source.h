@@ -16,12 +16,16 @@
  */
 #ifndef PACK_SOURCE_H
 #define PACK_SOURCE_H
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include "catalogue.h"
 #include "progress.h"
 #include "store.h"
+#include "utf8.h"
 
 typedef struct pack_source pack_source_t;
 
@@ -57,7 +61,11 @@ int pack_source_open (pack_source_t **self_p, const pack_source_options_t *optio
 void pack_source_destroy (pack_source_t **self_p);
 
 //  Whether the path means standard input.
-bool pack_source_is_input (const char *path);
+static inline bool
+pack_source_is_input (const char *path)
+{
+    return strcmp (path, "-") == 0;
+}
 
 //  1 and the next sample; 0 at the end; or -errno and error.
 int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);
@@ -73,25 +81,18 @@ const char *pack_source_signature (const pack_source_t *self);
 //  then (tar files).
 const catalogue_t *pack_source_catalogue (const pack_source_t *self);
 
-
-//  ---- for the kinds, and for a source that wraps another and changes its files
-
-typedef struct {
-    int (*next) (void *state, pack_item_t *item, char *error);
-    int (*skip) (void *state, uint64_t count, char *error);
-    void (*progress) (const void *state, uint64_t *done_p, uint64_t *total_p);
-    const catalogue_t *(*catalogue) (const void *state);
-    void (*destroy) (void *state);
-} pack_source_kind_t;
-
-//  Writes the sentence and returns rc.  Names are foreign: terminal control characters are replaced.
+//  For the kinds of sources: writes the sentence and returns rc.  Names are foreign: terminal control
+//  characters are replaced.
 __attribute__ ((format (printf, 3, 4)))
-int pack_source_fail (char *error, int rc, const char *format, ...);
-//  A new source of that kind, which owns the state; signature is copied.  NULL: no memory (state is
-//  destroyed).
-pack_source_t *pack_source_new (const pack_source_kind_t *kind, void *state, const char *signature);
-//  also a list
-int pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *options, char *error);
-int pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *options, char *error);
+static inline int
+pack_source_fail (char *error, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
+    va_end (arguments);
+    utf8_mask (error);
+    return rc;
+}
 
 #endif

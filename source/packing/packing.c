@@ -2,7 +2,7 @@
  *
  *  happy path:  look at the target, open the source, make and lock the target, write a first journal; pass 1;
  *               plan (order, places, volumes, all from the table); pass 2; the index; PACKING goes, its
- *               journal first.
+ *               buckets first, then its journal.
  *  failure:     everything recorded in the journal stays, and --resume begins there.  All after pass 1
  *               follows from the table and the journal alone, so the plan is made again and comes out the
  *               same.
@@ -30,10 +30,9 @@
 #include "disk_sync.h"
 #include "location.h"
 #include "pack_index.h"
-#include "packing_layout.h"
 #include "packing_order.h"
 #include "packing_upload.h"
-#include "store_address.h"
+#include "store.h"
 #include "stranger.h"
 
 enum {
@@ -172,6 +171,17 @@ s_inspect (packing_t *self)
         "folder, or one that is not there", target);
 }
 
+//  Of the folders that were made: a journal stays only in a folder that stays.
+static int
+s_sync_names (const packing_t *self)
+{
+    int rc = disk_sync (self->target_fd);
+    if (rc)
+        return packing_fail_file (self, rc, "write", "");
+    rc = disk_sync_name (self->target_fd);
+    return rc? packing_fail_file (self, rc, "write", ".."): 0;
+}
+
 //  Makes what is missing.
 static int
 s_make_target (packing_t *self)
@@ -197,14 +207,17 @@ s_make_target (packing_t *self)
             rc = packing_fail (self, -EEXIST, "'%.600s' has become a pack meanwhile: choose another folder",
                 self->options->target);
     }
-    if (rc || self->folder_fd >= 0)
+    if (rc)
         return rc;
+    //  Without a journal, a packing may have been killed between making PACKING and syncing its name.
+    if (self->folder_fd >= 0)
+        return self->journal.pass == 0? s_sync_names (self): 0;
     if (mkdirat (self->target_fd, PACKING_FOLDER, 0777) != 0)
         return packing_fail_file (self, -errno, "make", PACKING_FOLDER);
     rc = s_open_folder (self);
     if (rc == 0 && self->folder_fd < 0)
         rc = packing_fail_file (self, -ENOENT, "open", PACKING_FOLDER);
-    return rc;
+    return rc? rc: s_sync_names (self);
 }
 
 //  Whether path, or its parent if it does not exist, is this folder or below it.
@@ -439,18 +452,32 @@ s_enter (packing_t *self)
 
 //  -- both passes
 
+//  For good, before the journal goes, without which they are not known.  name: of what stays.
+static int
+s_remove_buckets (const packing_t *self, char name [PACKING_NAME_BYTES])
+{
+    for (uint32_t bucket = 0; bucket < self->journal.buckets; bucket++)
+        if (unlinkat (self->folder_fd, packing_bucket_name (bucket, false, name), 0) != 0
+            && errno != ENOENT) {
+            int rc = -errno;
+            packing_bucket_name (bucket, true, name);
+            return rc;
+        }
+    snprintf (name, PACKING_NAME_BYTES, "%s", PACKING_FOLDER);
+    return disk_sync (self->folder_fd);
+}
+
 //  The source or the options must change, and no sample is durable: removes the files, which would only be in
 //  the way.
 static void
 s_forget (packing_t *self)
 {
     static const char *const names [] = { "journal", "journal.new", "table" };
+    char name [PACKING_NAME_BYTES];
+    if (s_remove_buckets (self, name))
+        return;                         //  with its journal: --resume finds them
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         unlinkat (self->folder_fd, names [index], 0);
-    for (uint32_t bucket = 0; bucket < self->journal.buckets; bucket++) {
-        char name [PACKING_NAME_BYTES];
-        unlinkat (self->folder_fd, packing_bucket_name (bucket, false, name), 0);
-    }
     s_leave (self);
 }
 
@@ -555,9 +582,9 @@ s_plan (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *pla
         if (file % sample_files < wanted)
             plan->checksums [checksums++] = self->files [file].checksum;
     packing_order (self->journal.seed, (uint32_t) self->samples, plan->order);
-    packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
+    packing_order_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
         self->journal.volume_bytes, plan->order, s_bytes, self };
-    if (packing_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
+    if (packing_order_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
         return packing_fail_memory (self);
     return s_make_id (self, catalogue, checksums, plan);
 }
@@ -572,8 +599,8 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->rows_bytes);
 }
 
-//  Removes PACKING, the journal before the files that it lists.  Other files there stay.  Of a pack in a
-//  store, the index that was sent goes first, or it would look like a pack of a folder.
+//  Removes PACKING: the buckets, the journal, then the other files.  What is not packing's stays.  Of a pack
+//  in a store, the index that was sent goes first, or it would look like a pack of a folder.
 static int
 s_clean (const packing_t *self)
 {
@@ -581,6 +608,10 @@ s_clean (const packing_t *self)
     if (self->upload && ((unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
             || disk_sync (self->target_fd) != 0))
         return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
+    char name [PACKING_NAME_BYTES];
+    int rc = s_remove_buckets (self, name);
+    if (rc)
+        return packing_fail_file (self, rc, "delete", name);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
                 || (index == 0 && disk_sync (self->folder_fd) != 0))
@@ -590,7 +621,7 @@ s_clean (const packing_t *self)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (self->upload)
         rmdir (self->options->target);  //  it stays if there is more in it
-    int rc = disk_sync (self->target_fd);
+    rc = disk_sync (self->target_fd);
     if (rc)
         return packing_fail_file (self, rc, "write", "");
     rc = self->upload? 0: disk_sync_name (self->target_fd);

@@ -9,20 +9,221 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "disk_sync.h"
 #include "pack_index.h"
-#include "packing_ahead.h"
 #include "packing_order.h"
+#include "pool.h"
 
 enum {
+    AHEAD_MAGIC = 0xa4ead000, SLOTS_A_THREAD = 8,
     BUFFER_BYTES_MIN = 4096, BUFFER_BYTES_MAX = 4 << 20,
     SYNC_MEMORIES = 2                   //  between two journals: so many times the memory; a kill loses no
                                         //  more work
 };
+
+//  -- the samples of a source in its order, each with where the rows of its JPEG begin
+//
+//  To find that in a photograph takes half a millisecond, longer than to read it from a fast disk.  So
+//  threads find it in samples that are read ahead: in copies of them, as long as they are less than bytes_max
+//  together.  Without threads the caller's thread finds it, sample by sample.
+
+//  A sample that was read ahead.
+typedef struct {
+    const packing_rows_t *how;
+    pack_item_t item;               //  its files are in `bytes`
+    uint8_t *bytes, *rows;          //  owned while the slot is in use
+    size_t byte_count, row_bytes;
+    bool is_done;
+    int rc;                         //  -ENOMEM: a thread had no memory
+} slot_t;
+
+typedef struct {
+    uint32_t magic;
+    pack_source_t *source;
+    const packing_rows_t *how;
+    uint64_t bytes_max;
+    void *finder;                   //  without threads
+    pool_t *pool;                   //  NULL: without
+    slot_t *slots;                  //  a ring
+    size_t slot_count, first, used;
+    uint64_t bytes;                 //  of all slots in use
+    bool is_lent;                   //  the first slot is the item that was given last
+    int end;                        //  what the source answered last: 1, or 0 or an error at its end
+    char error [PACK_SOURCE_ERROR_BYTES];
+} ahead_t;
+
+//  In a thread.
+static void
+s_find_rows (void *finder, void *argument)
+{
+    slot_t *slot = argument;
+    const uint8_t *rows = NULL;
+    slot->rc = slot->how->find (finder, slot->item.files [0], slot->item.bytes [0], &rows, &slot->row_bytes);
+    if (slot->rc || slot->row_bytes == 0)
+        return;
+    slot->rows = malloc (slot->row_bytes);
+    if (slot->rows)
+        memcpy (slot->rows, rows, slot->row_bytes);
+    else
+        slot->rc = -ENOMEM;
+}
+
+static bool
+s_copy_item (slot_t *slot, const packing_rows_t *how, const pack_item_t *item)
+{
+    *slot = (slot_t) { .how = how, .item = *item };
+    for (size_t field = 0; field < item->field_count; field++)
+        slot->byte_count += item->bytes [field];
+    slot->bytes = malloc (slot->byte_count + 1);
+    if (!slot->bytes)
+        return false;
+    uint8_t *end = slot->bytes;
+    for (size_t field = 0; field < item->field_count; field++) {
+        slot->item.files [field] = end;
+        if (item->bytes [field])
+            memcpy (end, item->files [field], item->bytes [field]);
+        end += item->bytes [field];
+    }
+    return true;
+}
+
+//  One more; false: none, for now or for ever.
+static bool
+s_read_ahead (ahead_t *self)
+{
+    bool has_room = self->used < self->slot_count && (self->used == 0 || self->bytes < self->bytes_max);
+    if (!has_room || self->end <= 0)
+        return false;
+    slot_t *slot = &self->slots [(self->first + self->used) % self->slot_count];
+    pack_item_t item = { .field_count = 0 };
+    self->end = pack_source_next (self->source, &item, self->error);
+    if (self->end > 0 && !s_copy_item (slot, self->how, &item))
+        self->end = -ENOMEM;
+    if (self->end <= 0)
+        return false;
+    self->used++;
+    self->bytes += slot->byte_count;
+    pool_submit (self->pool, slot);
+    return true;
+}
+
+//  The first slot is not used any more.
+static void
+s_drop_slot (ahead_t *self)
+{
+    slot_t *slot = &self->slots [self->first];
+    free (slot->bytes);
+    free (slot->rows);
+    self->bytes -= slot->byte_count;
+    self->first = (self->first + 1) % self->slot_count;
+    self->used--;
+}
+
+static void
+s_await_slot (ahead_t *self, const slot_t *slot)
+{
+    struct pollfd wait = { .fd = pool_descriptor (self->pool), .events = POLLIN };
+    for (;;) {
+        slot_t *done;
+        while ((done = pool_done (self->pool)))
+            done->is_done = true;
+        if (slot->is_done)
+            return;
+        poll (&wait, 1, -1);
+    }
+}
+
+static int
+s_next_found (ahead_t *self, pack_item_t *item, const uint8_t **rows_p, size_t *rows_bytes_p,
+    char *error)
+{
+    if (self->is_lent)
+        s_drop_slot (self);
+    self->is_lent = false;
+    while (s_read_ahead (self));
+    if (self->used == 0) {
+        memcpy (error, self->error, sizeof self->error);
+        return self->end;
+    }
+    slot_t *slot = &self->slots [self->first];
+    s_await_slot (self, slot);
+    self->is_lent = true;
+    *item = slot->item;
+    *rows_p = slot->rows;
+    *rows_bytes_p = slot->row_bytes;
+    return slot->rc? slot->rc: 1;
+}
+
+static void
+s_ahead_destroy (ahead_t **self_p)
+{
+    ahead_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == AHEAD_MAGIC);
+    if (self->pool) {
+        pool_stop (self->pool);
+        while (pool_done (self->pool) || pool_drain (self->pool));
+    }
+    pool_destroy (&self->pool);
+    while (self->used > 0)
+        s_drop_slot (self);
+    free (self->slots);
+    if (self->finder)
+        self->how->finder_destroy (self->finder);
+    self->magic = 0;
+    free (self);
+}
+
+//  how and source are lent.  NULL: no memory, or no thread can be started.
+static ahead_t *
+s_ahead_new (pack_source_t *source, const packing_rows_t *how, uint64_t bytes_max)
+{
+    ahead_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    *self = (ahead_t) { .magic = AHEAD_MAGIC, .source = source, .how = how, .bytes_max = bytes_max,
+        .end = 1, .slot_count = (size_t) how->threads * SLOTS_A_THREAD };
+    bool good;
+    if (how->threads > 0) {
+        pool_options_t options = { .name = "tureen-rows", .threads = how->threads,
+            .tasks_max = self->slot_count, .work = s_find_rows, .context_new = how->finder_new,
+            .context_destroy = how->finder_destroy };
+        self->slots = calloc (self->slot_count, sizeof *self->slots);
+        self->pool = self->slots? pool_new (&options): NULL;
+        good = self->pool;
+    }
+    else
+        good = (self->finder = how->finder_new ());
+    if (!good)
+        s_ahead_destroy (&self);
+    return self;
+}
+
+//  As pack_source_next, and the rows, lent as long as the item; 0 bytes: not known.  -ENOMEM without a
+//  sentence.
+static int
+s_ahead_next (ahead_t *self, pack_item_t *item, const uint8_t **rows_p, size_t *rows_bytes_p,
+    char *error)
+{
+    assert (self && self->magic == AHEAD_MAGIC);
+    assert (item); assert (rows_p); assert (rows_bytes_p);
+    if (self->pool)
+        return s_next_found (self, item, rows_p, rows_bytes_p, error);
+    int rc = pack_source_next (self->source, item, error);
+    if (rc > 0 && self->how->find (self->finder, item->files [0], item->bytes [0], rows_p, rows_bytes_p))
+        return -ENOMEM;
+    return rc;
+}
+
+//  -- files
 
 typedef struct {
     int fd;
@@ -38,10 +239,8 @@ typedef struct {
     uint8_t *buffers;                   //  one after the other
     size_t buffer_bytes;
     uint64_t since_sync;                //  bytes
-    packing_ahead_t *ahead;             //  NULL: rows are not packed
+    ahead_t *ahead;                     //  NULL: rows are not packed
 } filling_t;
-
-//  -- files
 
 static int
 s_fail (const filling_t *self, const bucket_t *bucket, int rc, const char *what)
@@ -148,7 +347,11 @@ s_open_buckets (filling_t *self)
     for (uint32_t index = 0; rc == 0 && index < self->bucket_count; index++)
         rc = s_open_bucket (self, &self->buckets [index], bytes [index]);
     free (bytes);
-    return rc;
+    if (rc)
+        return rc;
+    //  Their names, and the table's, stay before a journal tells of them.
+    rc = disk_sync (packing->folder_fd);
+    return rc? packing_fail_file (packing, rc, "write", PACKING_FOLDER): 0;
 }
 
 static int
@@ -168,7 +371,7 @@ s_open (filling_t *self)
             "not enough memory for %u buckets' buffers of %zu bytes: give less "
             "--memory", self->bucket_count, self->buffer_bytes);
     if (packing->journal.rows)
-        self->ahead = packing_ahead_new (packing->source, packing->options->rows,
+        self->ahead = s_ahead_new (packing->source, packing->options->rows,
             packing->options->memory_bytes / 4);
     if (packing->journal.rows && !self->ahead)
         return packing_fail_memory (packing);
@@ -181,7 +384,7 @@ s_close (filling_t *self)
     for (uint32_t index = 0; self->buckets && index < self->bucket_count; index++)
         if (self->buckets [index].fd >= 0)
             close (self->buckets [index].fd);
-    packing_ahead_destroy (&self->ahead);
+    s_ahead_destroy (&self->ahead);
     free (self->buckets);
     free (self->buffers);
 }
@@ -244,7 +447,7 @@ s_next (filling_t *self, pack_item_t *item)
         return pack_source_next (packing->source, item, packing->error);
     const uint8_t *rows;
     size_t rows_bytes;
-    int rc = packing_ahead_next (self->ahead, item, &rows, &rows_bytes, packing->error);
+    int rc = s_ahead_next (self->ahead, item, &rows, &rows_bytes, packing->error);
     if (rc == -ENOMEM)
         return packing_fail_memory (packing);
     if (rc > 0 && packing->samples == 0 && item->field_count == CATALOGUE_FIELDS_MAX)

@@ -270,8 +270,9 @@ s_send (task_t *task, const store_persistence_t *how)
     if (task->rc == 0 && task->upload->plan)
         task->rc = s_look_for_other (task, how);
     if (task->rc == 0) {
+        //  Before there is a plan it is no volume that is sent.
         task->body = (transfer_upload_t) { .descriptor = fd, .checksum = task->checksum,
-            .sent = &task->upload->sent };
+            .sent = task->upload->plan? &task->upload->sent: NULL };
         task->transfer.upload = &task->body;
         task->rc = store_carry_out (task->upload->store, &task->transfer, 1, how);
     }

@@ -239,7 +239,7 @@ s_open_bucket (writing_t *self, uint32_t bucket)
     return self->bucket_fd < 0? s_fail_bucket (self, -errno, "open"): 0;
 }
 
-//  Deletes those before this one; the last bucket is journal.buckets.
+//  Those that the journal needs no more.
 static int
 s_delete_buckets (writing_t *self, uint32_t first, uint32_t end)
 {
@@ -468,8 +468,6 @@ packing_write_volumes (packing_t *packing, const packing_plan_t *plan)
         rc = s_take_run (&self);
     if (rc == 0)
         rc = s_close_volume (&self);
-    if (rc == 0)
-        rc = s_delete_buckets (&self, 0, packing->journal.buckets);
     if (rc == 0 && packing->upload)
         rc = packing_upload_finish (packing->upload);
     s_close (&self);

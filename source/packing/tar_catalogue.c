@@ -8,9 +8,6 @@
 
 #include <xxhash.h>
 
-#include "class_names.h"
-#include "tar_number.h"
-
 enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1 };
 
 //  The sources of labels; by number, those that samples have.
@@ -110,6 +107,73 @@ tar_catalogue_needs (const char *key)
 }
 
 
+//  -- the names of classes, as `tureen pack --classes` gives them: one a line, in the order of numbers
+
+typedef struct {
+    const char *name;
+    size_t length, number;
+} class_t;
+
+//  Finds the name in the line that begins at *at_p, without the line's end ("\n" or "\r\n"), and moves *at_p
+//  to the next line.  False: the text ends at *at_p.  The name is lent from the text.
+static bool
+s_next_class (const char **at_p, const char **name_p, size_t *length_p)
+{
+    const char *at = *at_p, *end = strchrnul (at, '\n');
+    if (!*at)
+        return false;
+    *name_p = at;
+    *length_p = (size_t) (end - at) - (end > at && end [-1] == '\r');
+    *at_p = end + (*end == '\n');
+    return true;
+}
+
+static int
+s_compare_classes (const void *left, const void *right)
+{
+    const class_t *a = left, *b = right;
+    int order = memcmp (a->name, b->name, a->length < b->length? a->length: b->length);
+    return order? order: a->length != b->length? (a->length > b->length) - (a->length < b->length):
+        (a->number > b->number) - (a->number < b->number);
+}
+
+static int
+s_check_classes (class_t *classes, size_t count, char *error)
+{
+    for (size_t number = 0; number < count; number++)
+        if (classes [number].length == 0 || classes [number].length >= PATH_MAX)
+            return pack_source_fail (error, -EINVAL, "the name of class %zu is empty, or has more than %d "
+                "bytes: give --classes a name a line", number, PATH_MAX - 1);
+    qsort (classes, count, sizeof *classes, s_compare_classes);
+    for (size_t index = 1; index < count; index++) {
+        const class_t *one = &classes [index - 1], *other = &classes [index];
+        if (one->length == other->length && memcmp (one->name, other->name, one->length) == 0)
+            return pack_source_fail (error, -EINVAL, "the classes %zu and %zu are both called '%.*s': give "
+                "--classes a name of its own for each", one->number, other->number,
+                (int) (one->length < 160? one->length: 160), one->name);
+    }
+    return 0;
+}
+
+//  0; or -EINVAL (a name is empty, too long, or there twice) or -ENOMEM, and error (PACK_SOURCE_ERROR_BYTES)
+//  says so.
+static int
+s_check_class_names (const char *text, char *error)
+{
+    size_t count = 0, limit = 1;
+    for (const char *at = text; *at; at++)
+        limit += *at == '\n';
+    class_t *classes = reallocarray (NULL, limit, sizeof *classes);
+    if (!classes)
+        return pack_source_fail (error, -ENOMEM, "not enough memory: free memory");
+    for (class_t class = { 0 }; s_next_class (&text, &class.name, &class.length); class.number = ++count)
+        classes [count] = class;
+    int rc = s_check_classes (classes, count, error);
+    free (classes);
+    return rc;
+}
+
+
 //  -- life
 
 static bool
@@ -165,7 +229,7 @@ tar_catalogue_new (const pack_source_options_t *options, char *error)
     strcpy (catalogue->fields [0].name, "image");
     catalogue->fields [0].path = strdup (options->paths [0]);
     catalogue->field_count = 1;
-    if ((options->classes && class_names_check (options->classes, error))
+    if ((options->classes && s_check_class_names (options->classes, error))
             || s_check_options (&call.draft, options)
             || ((!catalogue->fields [0].path || !self->locale) && catalogue_fail_memory (&call.draft)))
         tar_catalogue_destroy (&self);
@@ -493,6 +557,58 @@ s_add_sample (tar_catalogue_t *self, const call_t *call, const size_t *order)
 }
 
 
+//  -- the number in a member "cls", and the type of all of them
+
+//  Whole numbers are int64.  With the first that is not whole all are float64, as in a column of labels.tsv.
+
+enum { NUMBER_BYTES_MAX = 64 };
+
+typedef enum { NUMBER_NONE, NUMBER_WHOLE, NUMBER_REAL } number_t;
+
+//  What the text is, and into *value_p the number.  The locale is one in which a point is a point.
+static number_t
+s_parse_number (const catalogue_buffer_t *data, locale_t locale, value_t *value_p)
+{
+    assert (data); assert (value_p);
+    char text [NUMBER_BYTES_MAX + 1];
+    if (data->size == 0 || data->size > NUMBER_BYTES_MAX)
+        return NUMBER_NONE;
+    memcpy (text, data->bytes, data->size);
+    text [data->size] = 0;
+    char *end;
+    errno = 0;
+    value_p->whole = strtoll (text, &end, 10);
+    if (end > text && end + strspn (end, " \t\r\n") == text + data->size)
+        return errno == 0? NUMBER_WHOLE: NUMBER_NONE;
+    if (strpbrk (text, "xX("))          //  hexadecimal, and nan (...)
+        return NUMBER_NONE;
+    value_p->real = strtod_l (text, &end, locale);
+    return end > text && end + strspn (end, " \t\r\n") == text + data->size? NUMBER_REAL: NUMBER_NONE;
+}
+
+//  Makes the column and the value, which is to be its next, of one type.  False: a whole number is beyond
+//  2^53, and would be another number as float64.
+static bool
+s_fit_number (column_t *column, number_t number, value_t *value)
+{
+    assert (column); assert (value); assert (number != NUMBER_NONE);
+    if (number == NUMBER_WHOLE && column->kind == COLUMN_WHOLE)
+        return true;
+    for (size_t index = 0; column->kind == COLUMN_WHOLE && index < column->value_count; index++) {
+        int64_t whole = column->values [index].whole;
+        if (!catalogue_is_exact (whole))
+            return false;
+        column->values [index].real = (double) whole;
+    }
+    column->kind = COLUMN_REAL;
+    if (number == NUMBER_REAL)
+        return true;
+    int64_t whole = value->whole;
+    value->real = (double) whole;
+    return catalogue_is_exact (whole);
+}
+
+
 //  -- labels
 
 //  "cls", one more.
@@ -500,12 +616,12 @@ static int
 s_read_number (tar_catalogue_t *self, const call_t *call, const tar_member_t *member, value_t *value)
 {
     const catalogue_buffer_t *data = &member->data;
-    tar_number_t number = tar_number_parse (data, self->locale, value);
-    if (number == TAR_NUMBER_NONE)
+    number_t number = s_parse_number (data, self->locale, value);
+    if (number == NUMBER_NONE)
         return catalogue_fail (&call->draft, -EINVAL, "'%s': '%s' is no number ('%s'): write the class's "
             "number into it, or rename these members; texts are .txt", call->archive, s_shown (member).text,
             catalogue_shown ((const char *) data->bytes, data->size < 40? data->size: 40).text);
-    return tar_number_fit (&self->columns [LABEL_CLS], number, value)? 0:
+    return s_fit_number (&self->columns [LABEL_CLS], number, value)? 0:
         catalogue_fail (&call->draft, -EINVAL, "'%s': the numbers of '.cls' are not all whole at '%s', and "
             "some are beyond 2^53, where float64 has not all whole numbers: write smaller ones",
             call->archive,
@@ -702,7 +818,7 @@ s_take_classes (tar_catalogue_t *self, const call_t *call)
 {
     catalogue_t *catalogue = self->catalogue;
     const char *name, *at = self->classes? self->classes: "";
-    for (size_t length; class_names_next (&at, &name, &length); )
+    for (size_t length; s_next_class (&at, &name, &length); )
         if (s_add_class (catalogue, name, length))
             return catalogue_fail_memory (&call->draft);
     const column_t *column = &self->columns [LABEL_CLS];

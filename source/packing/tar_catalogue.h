@@ -1,5 +1,5 @@
 /*  tar_catalogue -- what the members of tar files are to each other: fields and labels of samples; for
- *  pack_source_tar.c.
+ *  pack_source.c.
  *
  *  A member's *key* is what stands behind the first dot of its last component, in small letters, as in
  *  WebDataset.

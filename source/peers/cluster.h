@@ -1,7 +1,7 @@
 /*  cluster -- this server among those that keep blocks of stores for each other (docs/cluster_cache.md).
  *
  *  Each block of a data set's address space (block_data.h) has one home among the members (homes.h).  A
- *  reader (peers.h) that needs a block asks its home.  The home's peer server (peer_server.h) gives it from
+ *  reader (peers.h) that needs a block asks its home.  The home's peer server (cluster.c) gives it from
  *  the cache on its local disk, or has its own reader fetch it from the store first, once for all.  Here is
  *  what the peer server and the readers of one server share: the members, the data sets, the keys.
  *

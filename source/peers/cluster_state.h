@@ -1,15 +1,13 @@
 /*  cluster_state -- the cluster's structure, and what its files share; for them alone.
  *
- *      cluster.c           life, status
+ *      cluster.c           life, status, giving
  *      peers.c             a reader's side: asking
- *      peer_server.c       giving
  */
 #ifndef CLUSTER_STATE_H
 #define CLUSTER_STATE_H
 #include <assert.h>
 #include <pthread.h>
 #include "cluster.h"
-#include "peer_server.h"
 #include "peers.h"
 
 enum { CLUSTER_MAGIC = 0x0c1057e6, CLUSTER_KEY_CHARS = 40 };
@@ -44,17 +42,20 @@ struct cluster {
     peers_t **readers;
     size_t reader_count;
     exchange_t *fetched;            //  from readers, cluster_fetch_t
-    peer_server_t *server;          //  NULL: not started
+    struct peer_server *server;          //  NULL: not started
 };
 
-//  -- cluster.c
-
-//  From now on the reader fetches what lies in its store.  False: no memory.
-bool cluster_join (cluster_t *self, peers_t *reader, const char *store, exchange_t *fetches);
 //  SIZE_MAX: none has this key.
-size_t cluster_find (const cluster_t *self, const uint64_t key [2]);
-
-//  -- peers.c
+static inline size_t
+cluster_find (const cluster_t *self, const uint64_t key [2])
+{
+    for (size_t at = 0; at < self->data_count; at++) {
+        const uint64_t *words = block_data_key (self->data [at].shown.blocks)->words;
+        if (words [0] == key [0] && words [1] == key [1])
+            return at;
+    }
+    return SIZE_MAX;
+}
 
 //  Any thread: the member with this name as the reader knows it; false: it does not.
 bool peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures);

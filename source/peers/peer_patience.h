@@ -5,7 +5,7 @@
  *  twice what is usual.  Not as the time that it was waited for: a member that loses every second answer
  *  would make patience grow for ever.
  *
- *  Times are nanoseconds, of a clock that stands still while the owner does not look (watched_clock.h).
+ *  Times are nanoseconds, of a clock that stands still while the owner does not look (clock.h).
  *  Owner: one thread.  No errors.
  */
 #ifndef PEER_PATIENCE_H

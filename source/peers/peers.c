@@ -1,14 +1,210 @@
-//  A link for each other member: a DEALER, what is known of it, and what came of asking.  Links change when
-//  the list of members does, homes when a link's presence does.
-
-#include "peers_state.h"
-#include "clock.h"
-
+#include "peers.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include <zmq.h>
+#include "clock.h"
+#include "cluster_state.h"
+#include "homes.h"
+#include "peer_patience.h"
+#include "way_meter.h"
+
+enum { PEERS_AWAY_MS = 10000 };
+
+typedef struct {
+    char name [MEMBERS_NAME_BYTES];
+    homes_member_t member;
+    bool is_own;
+    void *socket;                       //  NULL: not connected
+    int descriptor;                     //  of the socket
+    peer_state_t state;
+    size_t asked;                       //  questions under way
+    //  By the watched clock: the last message; since when it is asked without a pause; the last ping.
+    uint64_t heard_ns, waits_ns, pinged_ns;
+    int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
+    peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
+    uint64_t probed_ns;                 //  0: the probe is not under way
+    way_meter_t meter;
+    bool is_tried;                      //  the question under way is one to a member that looks slow
+    peer_figures_t figures;
+} peer_link_t;
+
+//  Homes of one data set's blocks.
+typedef struct {
+    homes_t *homes;
+    size_t *links;                      //  by place in homes
+    size_t member_count;                //  of homes
+    int64_t *lacks_until_ms;            //  by link: it said that it does not serve the data
+    homes_t *without;                   //  homes if this server were not; NULL: there is no other member
+    size_t *without_links;
+    uint32_t unhelpful;                 //  questions to those, in a row, that gave nothing
+    uint64_t cursor, looked;            //  blocks: the next that may be foreign, and how many were looked at
+} peer_view_t;
+
+struct peers {
+    uint32_t magic;
+    cluster_t *cluster;
+    void *context;
+    exchange_t *fetches;
+    //  owner only
+    const member_list_t *list;
+    uint64_t list_number;
+    peer_view_t *views;                      //  by data set
+    bool is_stale;                      //  views
+    int64_t look_ms, change_ms;         //  of links and of views: the next look
+    peer_question_t *questions [PEERS_QUESTIONS_MAX];
+    size_t question_count;
+    peer_question_t *done [PEERS_QUESTIONS_MAX];
+    size_t done_count;
+    uint64_t next_number;
+    peer_patience_t patience;
+    watched_clock_t clock;
+    uint64_t pause_ns;                  //  as long as the owner may wait before it looks again
+    way_meter_t store;
+    //  written by the owner, under the lock, which others read under
+    pthread_mutex_t lock;
+    peer_link_t *links;
+    size_t link_count;
+};
+
+//  ---- homes of blocks, by the members that are there
+
+//  Each data set has homes of its own, since a member need not serve all of them.
+
+//  The links have changed: homes are found anew.
+static void
+s_homes_forget (peers_t *self)
+{
+    for (size_t data = 0; data < self->cluster->data_count; data++) {
+        peer_view_t *view = &self->views [data];
+        homes_destroy (&view->homes);
+        free (view->links);
+        free (view->lacks_until_ms);
+        homes_destroy (&view->without);
+        free (view->without_links);
+        *view = (peer_view_t) { .homes = NULL };
+    }
+}
+
+static bool
+s_may_be_home (const peer_link_t *link, int64_t lacks_until_ms, int64_t now_ms)
+{
+    return link->is_own || (now_ms >= lacks_until_ms
+        && (link->state != PEER_AWAY || now_ms < link->away_ms + PEERS_AWAY_MS));
+}
+
+//  When a member of the view may come or go without an answer.
+static int64_t
+s_next_change (const peer_link_t *link, int64_t lacks_until_ms, int64_t now_ms, int64_t next_ms)
+{
+    int64_t away_ms = link->state == PEER_AWAY? link->away_ms + PEERS_AWAY_MS: 0;
+    if (lacks_until_ms > now_ms && lacks_until_ms < next_ms)
+        next_ms = lacks_until_ms;
+    return away_ms > now_ms && away_ms < next_ms? away_ms: next_ms;
+}
+
+//  The blocks that moved may be here without their home being here.
+static void
+s_note_change (peers_t *self, size_t data)
+{
+    self->views [data].looked = 0;
+    atomic_store (&self->cluster->data [data].has_foreign, true);
+}
+
+static bool
+s_is_same_view (const peers_t *self, const peer_view_t *view, const homes_member_t *members, size_t count)
+{
+    bool is_same = view->homes && count == view->member_count;
+    for (size_t place = 0; is_same && place < count; place++)
+        is_same = self->links [view->links [place]].member.id == members [place].id;
+    return is_same;
+}
+
+//  Takes links, of the members at the same places.
+static void
+s_set_homes (peers_t *self, size_t data, homes_member_t *members, size_t *links, size_t count)
+{
+    peer_view_t *view = &self->views [data];
+    homes_destroy (&view->homes);
+    homes_destroy (&view->without);
+    free (view->links);
+    free (view->without_links);
+    view->homes = count > 0? homes_new (members, count): NULL;
+    view->links = links;
+    view->member_count = count;
+    view->without_links = calloc (count + 1, sizeof *links);
+    view->unhelpful = 0;
+    size_t others = 0;
+    for (size_t place = 0; view->without_links && place < count; place++)
+        if (!self->links [links [place]].is_own) {
+            members [others] = members [place];
+            view->without_links [others++] = links [place];
+        }
+    view->without = others > 0? homes_new (members, others): NULL;
+    s_note_change (self, data);
+}
+
+static void
+s_find_homes (peers_t *self, size_t data, int64_t now_ms)
+{
+    peer_view_t *view = &self->views [data];
+    homes_member_t *members = calloc (self->link_count + 1, sizeof *members);
+    size_t *links = calloc (self->link_count + 1, sizeof *links), count = 0;
+    view->lacks_until_ms = view->lacks_until_ms? view->lacks_until_ms:
+        calloc (self->link_count + 1, sizeof *view->lacks_until_ms);
+    for (size_t at = 0; members && links && view->lacks_until_ms && at < self->link_count; at++) {
+        const peer_link_t *link = &self->links [at];
+        self->change_ms = s_next_change (link, view->lacks_until_ms [at], now_ms, self->change_ms);
+        if (s_may_be_home (link, view->lacks_until_ms [at], now_ms)) {
+            links [count] = at;
+            members [count++] = link->member;
+        }
+    }
+    if (links && !s_is_same_view (self, view, members, count)) {
+        s_set_homes (self, data, members, links, count);
+        links = NULL;
+    }
+    free (links);
+    free (members);
+}
+
+//  Finds them anew if a member came or went.
+static void
+s_homes_look (peers_t *self, int64_t now_ms)
+{
+    if (!self->is_stale && now_ms < self->change_ms)
+        return;
+    self->is_stale = false;
+    self->change_ms = INT64_MAX;
+    for (size_t data = 0; data < self->cluster->data_count; data++)
+        s_find_homes (self, data, now_ms);
+}
+
+//  The home of a block, by the data set's key, so that blocks of the same number have other homes.
+static uint64_t
+s_block_id (const peers_t *self, size_t data, uint64_t block)
+{
+    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    uint64_t words [3] = { key [0], key [1], block };
+    return XXH3_64bits (words, sizeof words);
+}
+
+//  The link of the block's home; SIZE_MAX: none.
+static size_t
+s_homes_of (const peers_t *self, size_t data, uint64_t block)
+{
+    const peer_view_t *view = &self->views [data];
+    size_t place = view->homes? homes_of (view->homes, s_block_id (self, data, block)): HOMES_NONE;
+    return place == HOMES_NONE? SIZE_MAX: view->links [place];
+}
+
+
+//  ---- links, questions, answers
+
+//  A link for each other member: a DEALER, what is known of it, and what came of asking.  Links change when
+//  the list of members does, homes when a link's presence does.
 
 #define PREFERENCE 4.0
 #define SOON_SECONDS .25
@@ -229,7 +425,7 @@ s_take_list (peers_t *self)
     }
     for (size_t at = 0; at < self->link_count; at++)
         s_disconnect (&self->links [at]);
-    peers_homes_forget (self);
+    s_homes_forget (self);
     pthread_mutex_lock (&self->lock);
     free (self->links);
     self->links = links;
@@ -346,7 +542,7 @@ s_look (peers_t *self)
     watched_clock_look (&self->clock, now_ns, self->pause_ns);
     s_take_list (self);
     s_look_at_links (self, now_ms);
-    peers_homes_look (self, now_ms);
+    s_homes_look (self, now_ms);
 }
 
 
@@ -376,7 +572,9 @@ static bool
 s_choose_before (peers_t *self, size_t data, uint64_t block, peer_question_t *question)
 {
     peer_view_t *view = &self->views [data];
-    size_t before = peers_homes_before (self, data, block);
+    //  Its home if this server were not.
+    size_t before = view->without? view->without_links [homes_of (view->without,
+        s_block_id (self, data, block))]: SIZE_MAX;
     if (before == SIZE_MAX || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
         return false;
     if (view->unhelpful >= UNHELPFUL_MAX && ++view->unhelpful % UNHELPFUL_MAX)
@@ -390,7 +588,7 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
 {
     assert (self && self->magic == MAGIC); assert (data < self->cluster->data_count);
     s_look (self);
-    size_t home = peers_homes_of (self, data, block);
+    size_t home = s_homes_of (self, data, block);
     if (home == SIZE_MAX)
         return PEERS_STORE;
     peer_link_t *link = &self->links [home];
@@ -460,7 +658,7 @@ peers_make_room (peers_t *self, size_t data)
         }
         uint64_t block = view->cursor % count, begin = block * PEER_BLOCK_BYTES,
             size = bytes - begin < PEER_BLOCK_BYTES? bytes - begin: PEER_BLOCK_BYTES;
-        size_t home = peers_homes_of (self, data, block);
+        size_t home = s_homes_of (self, data, block);
         bool goes = home != SIZE_MAX && !self->links [home].is_own
             && block_data_has_some (blocks, begin, size);
         if (goes)
@@ -493,7 +691,7 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
     uint64_t begin, object_bytes;
     s_look (self);
     shown->find (shown->context, object, &begin, &object_bytes);
-    size_t home = peers_homes_of (self, data, (begin + offset) / PEER_BLOCK_BYTES);
+    size_t home = s_homes_of (self, data, (begin + offset) / PEER_BLOCK_BYTES);
     if (home != SIZE_MAX && !self->links [home].is_own && self->links [home].state != PEER_AWAY)
         s_renew (self, home, data, object, offset, bytes);
 }
@@ -708,6 +906,22 @@ peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX])
     return count;
 }
 
+//  From now on the reader fetches what lies in its store.  False: no memory.
+static bool
+s_join (cluster_t *cluster, peers_t *reader, const char *store)
+{
+    assert (!cluster->server);
+    peers_t **readers = realloc (cluster->readers, (cluster->reader_count + 1) * sizeof (peers_t *));
+    if (!readers)
+        return false;
+    cluster->readers = readers;
+    readers [cluster->reader_count++] = reader;
+    for (size_t at = 0; at < cluster->data_count; at++)
+        if (strcmp (cluster->data [at].shown.store, store) == 0)
+            cluster->data [at].fetches = reader->fetches;
+    return true;
+}
+
 peers_t *
 peers_new (cluster_t *cluster, const char *store)
 {
@@ -720,8 +934,7 @@ peers_new (cluster_t *cluster, const char *store)
         .fetches = exchange_new (CLUSTER_FETCHES_MAX, true),
         .patience = peer_patience_new (), .clock = watched_clock_new (clock_now_ns ()) };
     pthread_mutex_init (&self->lock, NULL);
-    if (!self->views || !self->context || !self->fetches
-    ||  !cluster_join (cluster, self, store, self->fetches)) {
+    if (!self->views || !self->context || !self->fetches || !s_join (cluster, self, store)) {
         int error = errno? errno: ENOMEM;
         peers_destroy (&self);
         errno = error;
@@ -742,7 +955,7 @@ peers_destroy (peers_t **self_p)
     for (cluster_fetch_t *fetch; self->fetches && (fetch = exchange_try (self->fetches));)
         peers_fetched (self, fetch, PEER_REASON_FAILED);
     if (self->views)
-        peers_homes_forget (self);
+        s_homes_forget (self);
     free (self->views);
     free (self->links);
     if (self->list)

@@ -1,7 +1,7 @@
 /*  peers -- a reader's view of the other members: which one is the home of a block, asking it, and doing what
  *  the own peer server asks for.
  *
- *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptor readable .. peers_take
+ *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptors readable .. peers_take
  *                  (is_answered, the bytes are there)
  *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
  *                  So does one that takes far longer than others (peer_patience.h).

@@ -1,17 +1,239 @@
 #include "account.h"
 #include <arpa/inet.h>
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <curl/curl.h>
-#include "profile.h"
+#include <sodium.h>
 #include "wiped.h"
+
+//  ---- keys
+
+//  Characters that can stand in a header's value, and no blank.
+static bool
+s_is_good_text (const char *text, size_t length_max)
+{
+    size_t length = strlen (text);
+    for (size_t index = 0; index < length; index++)
+        if (text [index] <= ' ' || text [index] > '~')
+            return false;
+    return length > 0 && length <= length_max;
+}
+
+int
+account_key_new (account_key_t **self_p, const char *name, const char *secret, const char *token,
+    int64_t ends_s)
+{
+    assert (self_p); assert (name); assert (secret);
+    *self_p = NULL;
+    if (token && !*token)
+        token = NULL;
+    //  "Credential=NAME/DAY/.."
+    if (!s_is_good_text (name, ACCOUNT_KEY_NAME_MAX) || strchr (name, '/')
+    ||  !s_is_good_text (secret, ACCOUNT_KEY_SECRET_MAX)
+    ||  (token && !s_is_good_text (token, ACCOUNT_KEY_TOKEN_MAX)))
+        return -EBADMSG;
+    account_key_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    atomic_init (&self->holders, 1);
+    self->name = strdup (name);
+    self->secret = wiped_guarded_text ("AWS4", secret);
+    self->token = token? wiped_guarded_text ("", token): NULL;
+    self->ends_s = ends_s;
+    if (!self->name || !self->secret || (token && !self->token))
+        account_key_release (&self);
+    *self_p = self;
+    return self? 0: -ENOMEM;
+}
+
+account_key_t *
+account_key_hold (account_key_t *self)
+{
+    assert (self && self->holders > 0);
+    self->holders++;
+    return self;
+}
+
+void
+account_key_release (account_key_t **self_p)
+{
+    assert (self_p);
+    account_key_t *self = *self_p;
+    *self_p = NULL;
+    if (!self || --self->holders > 0)
+        return;
+    free (self->name);
+    wiped_guarded_free (self->secret);
+    wiped_guarded_free (self->token);
+    free (self);
+}
+
+static bool
+s_is_same (const char *left, const char *right)
+{
+    size_t length = left && right? strlen (left): 0;
+    return left && right? length == strlen (right) && sodium_memcmp (left, right, length) == 0: left == right;
+}
+
+bool
+account_key_equals (const account_key_t *self, const account_key_t *other)
+{
+    return s_is_same (self->name, other->name) && s_is_same (self->secret, other->secret)
+        && s_is_same (self->token, other->token) && self->ends_s == other->ends_s;
+}
+
+
+//  ---- a profile in its two files
+
+//  What AWS's two files, credentials and config, say of one profile.
+//  NULL: it is not set.  Begins as all zero.
+typedef struct {
+    bool is_there;                          //  the file has a section of the profile
+    char *key, *secret, *token;             //  secret and token: wiped when they are cleared
+    char *region, *endpoint;
+    char *role, *session, *token_file;      //  of a web identity
+    char *program;                          //  credential_process: a command; wiped, as it may say a secret
+    //  other ways to keys, which Tureen does not go
+    bool has_source;                        //  source_profile or credential_source
+    bool has_sso;
+} profile_t;
+
+enum {
+    LINE_BYTES = 16 * 1024              //  no token is longer, so that getline moves no line
+};
+
+//  Without white space at its ends; changes the text.
+static char *
+s_trimmed (char *text)
+{
+    text += strspn (text, " \t\r\n");
+    size_t length = strlen (text);
+    while (length > 0 && isspace ((unsigned char) text [length - 1]))
+        text [--length] = 0;
+    return text;
+}
+
+//  "[name]", or "[profile name]" in the config file.
+static bool
+s_is_section (char *line, const char *profile, bool is_config)
+{
+    char *end = strchr (line, ']');
+    if (!end)
+        return false;
+    *end = 0;
+    char *name = s_trimmed (line + 1);
+    if (is_config && strncmp (name, "profile", 7) == 0 && isspace ((unsigned char) name [7]))
+        name = s_trimmed (name + 7);
+    else
+    if (is_config && strcmp (name, "default") != 0)
+        return false;
+    return strcmp (name, profile) == 0;
+}
+
+static void
+s_take_other (profile_t *self, const char *name)
+{
+    if (strcmp (name, "source_profile") == 0 || strcmp (name, "credential_source") == 0)
+        self->has_source = true;
+    else
+    if (strcmp (name, "sso_session") == 0 || strcmp (name, "sso_start_url") == 0)
+        self->has_sso = true;
+}
+
+//  "name = value".  False: no memory.
+static bool
+s_take_line (profile_t *self, char *line)
+{
+    char *equals = strchr (line, '=');
+    if (!equals)
+        return true;
+    *equals = 0;
+    const char *name = s_trimmed (line), *value = s_trimmed (equals + 1);
+    const struct { const char *name; char **place; } settings [] = {
+        { "aws_access_key_id", &self->key }, { "aws_secret_access_key", &self->secret },
+        { "aws_session_token", &self->token }, { "region", &self->region },
+        { "endpoint_url", &self->endpoint }, { "role_arn", &self->role },
+        { "role_session_name", &self->session }, { "web_identity_token_file", &self->token_file },
+        { "credential_process", &self->program } };
+    if (!*value)
+        return true;
+    s_take_other (self, name);
+    for (size_t index = 0; index < sizeof settings / sizeof *settings; index++)
+        if (strcmp (name, settings [index].name) == 0) {
+            wiped_free (*settings [index].place);
+            *settings [index].place = wiped_strdup (value);
+            return *settings [index].place;
+        }
+    return true;
+}
+
+//  False: no memory.
+static bool
+s_take_profile (profile_t *self, FILE *file, const char *name, bool is_config)
+{
+    size_t room = LINE_BYTES;
+    char *line = malloc (room);
+    bool is_inside = false, has_memory = line;
+    while (has_memory && getline (&line, &room, file) >= 0)
+        if (line [0] == '[') {
+            is_inside = s_is_section (line, name, is_config);
+            self->is_there = self->is_there || is_inside;
+        }
+        else                            //  an indented line belongs to the setting before it
+        if (is_inside && !isspace ((unsigned char) line [0]) && line [0] != '#' && line [0] != ';')
+            has_memory = s_take_line (self, line);
+    wiped_free (line);
+    return has_memory;
+}
+
+//  Adds what the file says of the profile called name; a file that is not there says nothing.  is_config:
+//  sections are called "profile NAME".  0; or -errno: the file cannot be read, and error (always ended) says
+//  why; or -ENOMEM, and error is as it was.
+static int
+s_profile_read (profile_t *self, const char *path, const char *name, bool is_config, char *error,
+    size_t error_bytes)
+{
+    assert (self); assert (path); assert (name);
+    FILE *file = fopen (path, "re");
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    int rc = file? 0: -errno;
+    if (file) {
+        char buffer [4096];             //  in place of one that is freed without being wiped
+        setvbuf (file, buffer, _IOFBF, sizeof buffer);
+        errno = 0;
+        bool has_memory = s_take_profile (self, file, name, is_config);
+        rc = !has_memory? -ENOMEM: ferror (file)? (errno? -errno: -EIO): 0;
+        fclose (file);
+        sodium_memzero (buffer, sizeof buffer);
+    }
+    if (rc && rc != -ENOMEM)
+        snprintf (error, error_bytes, "cannot read '%.400s' (%s): let this user read it", path,
+            strerror (-rc));
+    return rc;
+}
+
+static void
+s_profile_clear (profile_t *self)
+{
+    char *all [] = { self->key, self->secret, self->token, self->region, self->endpoint, self->role,
+        self->session, self->token_file, self->program };
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++)
+        wiped_free (all [index]);
+    *self = (profile_t) { .key = NULL };
+}
+
+
+//  ---- account
 
 #define CONTAINER_HOST "http://169.254.170.2"
 #define INSTANCE_HOST "http://169.254.169.254"
@@ -133,7 +355,7 @@ s_take_keys (account_t *self, const search_t *search, account_source_t source, c
     const profile_t *keys)
 {
     self->source = source;
-    int rc = access_key_new (&self->key, keys->key, keys->secret, keys->token, 0);
+    int rc = account_key_new (&self->key, keys->key, keys->secret, keys->token, 0);
     return rc != -EBADMSG? rc: s_fail (search, -EINVAL, "the keys in %s are longer than keys are, or have "
         "blanks or control characters in them: copy them again", where);
 }
@@ -369,7 +591,7 @@ s_read_files (search_t *search)
             search->rooms [index]);
         search->paths [index] = is_there? search->rooms [index]: places [index].variable;
         if (is_there)
-            rc = profile_read (&search->files [index], search->paths [index], search->profile, index == 1,
+            rc = s_profile_read (&search->files [index], search->paths [index], search->profile, index == 1,
                 search->error, search->error_bytes);
     }
     return rc;
@@ -395,7 +617,7 @@ account_find (account_t *self, char *error, size_t error_bytes)
     if (rc == 0)
         rc = s_choose (self, &search);
     for (size_t index = 0; index < 2; index++)
-        profile_clear (&search.files [index]);
+        s_profile_clear (&search.files [index]);
     s_say_memory (rc, error, error_bytes);
     if (rc)
         account_clear (self);
@@ -403,17 +625,17 @@ account_find (account_t *self, char *error, size_t error_bytes)
 }
 
 int
-account_read_again (const account_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+account_read_again (const account_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     assert (self && self->source == ACCOUNT_PROFILE); assert (key_p); assert (error && error_bytes > 0);
     *key_p = NULL;
     error [0] = 0;
     profile_t profile = { .key = NULL };
-    int rc = profile_read (&profile, self->file, self->profile, self->is_config, error, error_bytes);
+    int rc = s_profile_read (&profile, self->file, self->profile, self->is_config, error, error_bytes);
     if (rc == 0)
-        rc = profile.key && profile.secret? access_key_new (key_p, profile.key, profile.secret, profile.token,
-            0): -ENOKEY;
-    profile_clear (&profile);
+        rc = profile.key && profile.secret? account_key_new (key_p, profile.key, profile.secret,
+            profile.token, 0): -ENOKEY;
+    s_profile_clear (&profile);
     if (rc == -ENOKEY || rc == -EBADMSG)
         snprintf (error, error_bytes, "profile '%.80s' in '%.400s' has no good keys now: write them again",
             self->profile, self->file);
@@ -424,7 +646,7 @@ account_read_again (const account_t *self, access_key_t **key_p, char *error, si
 void
 account_clear (account_t *self)
 {
-    access_key_release (&self->key);
+    account_key_release (&self->key);
     char *all [] = { self->region, self->endpoint, self->profile, self->file, self->role, self->session,
         self->token_file, self->service, self->looked_at };
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)

@@ -21,9 +21,42 @@
  */
 #ifndef ACCOUNT_H
 #define ACCOUNT_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "access_key.h"
+#include <stdint.h>
+
+//  ---- keys
+
+//  Keys of an object store: a name, a secret, and of temporary keys a token and the time at which they end.
+//
+//  Immutable after account_key_new, and counted: each request is signed with the keys that it holds, while
+//  others replace them.  Secret and token are guarded (wiped.h).  (libcurl has copies of the token, which is
+//  in a header of each request.)  Any thread.
+
+enum { ACCOUNT_KEY_NAME_MAX = 128, ACCOUNT_KEY_SECRET_MAX = 256, ACCOUNT_KEY_TOKEN_MAX = 7 * 1024 };
+
+typedef struct {
+    char *name;                 //  shown in Authorization; no secret
+    char *secret;               //  "AWS4" and the secret key, as signatures begin
+    char *token;                //  of temporary keys; NULL: none
+    int64_t ends_s;             //  since 1970; 0: never, or unknown
+    atomic_uint holders;
+} account_key_t;
+
+//  0 and the caller holds it; or -ENOMEM, or -EBADMSG and *self_p NULL: a text is empty, too long, or has
+//  characters that stand in no header.  token NULL or "": none.
+int account_key_new (account_key_t **self_p, const char *name, const char *secret, const char *token,
+    int64_t ends_s);
+//  One more holder; returns self.
+account_key_t *account_key_hold (account_key_t *self);
+//  One less; the last one frees it.  Takes NULL inside, and nulls.
+void account_key_release (account_key_t **self_p);
+//  Whether both sign the same, and end at the same time.
+bool account_key_equals (const account_key_t *self, const account_key_t *other);
+
+
+//  ---- account
 
 typedef enum {
     ACCOUNT_UNSIGNED, ACCOUNT_ENVIRONMENT, ACCOUNT_PROFILE, ACCOUNT_PROGRAM, ACCOUNT_WEB_IDENTITY,
@@ -33,7 +66,7 @@ typedef enum {
 //  Texts are NULL where the source has none.
 typedef struct {
     account_source_t source;
-    access_key_t *key;          //  of the environment and of a profile: as it was found; else NULL
+    account_key_t *key;          //  of the environment and of a profile: as it was found; else NULL
     char *region;
     char *endpoint;             //  "https://host:port", no slash behind it; NULL: Amazon's
     //  a profile: where its keys are read anew, or the command that prints them, guarded
@@ -52,7 +85,7 @@ typedef struct {
 //  cannot be read, -ENOMEM.  Reads the environment: call it before threads start.
 int account_find (account_t *self, char *error, size_t error_bytes);
 //  A profile's keys as its file holds them now; held by the caller.  0; or -errno and in error why not.
-int account_read_again (const account_t *self, access_key_t **key_p, char *error, size_t error_bytes);
+int account_read_again (const account_t *self, account_key_t **key_p, char *error, size_t error_bytes);
 //  Takes one that is all zero.
 void account_clear (account_t *self);
 

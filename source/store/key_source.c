@@ -1,22 +1,505 @@
 #include "key_source.h"
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <curl/curl.h>
+#include <expat.h>
+#include <jansson.h>
 #include <openssl/ssl.h>
 #include <sodium.h>
 #include "clock.h"
 #include "http.h"
-#include "key_answer.h"
-#include "key_program.h"
 #include "wiped.h"
+
+//  ---- answers of key services
+
+enum { DEPTH_MAX = 32 };
+
+typedef enum { FIELD_NAME, FIELD_SECRET, FIELD_TOKEN, FIELD_ENDS, FIELD_CODE, FIELDS, FIELD_NONE } field_t;
+
+//  What was found; guarded.
+typedef struct {
+    char name [ACCOUNT_KEY_NAME_MAX + 1];
+    char secret [ACCOUNT_KEY_SECRET_MAX + 1];
+    char token [ACCOUNT_KEY_TOKEN_MAX + 1];
+    char ends [64];
+    char code [KEY_SOURCE_CODE_BYTES];
+    size_t used [FIELDS];
+    bool is_too_long;
+    //  XML: where the parser is
+    XML_Parser parser;
+    unsigned depth;
+    field_t field;
+} found_t;
+
+static void
+s_add (found_t *self, field_t field, const char *text, size_t bytes)
+{
+    char *const places [FIELDS] = { self->name, self->secret, self->token, self->ends, self->code };
+    static const size_t rooms [FIELDS] = { sizeof ((found_t *) 0)->name, sizeof ((found_t *) 0)->secret,
+        sizeof ((found_t *) 0)->token, sizeof ((found_t *) 0)->ends, sizeof ((found_t *) 0)->code };
+    size_t *used = &self->used [field];
+    if (bytes >= rooms [field] - *used) {
+        self->is_too_long = true;
+        return;
+    }
+    memcpy (places [field] + *used, text, bytes);
+    *used += bytes;
+    places [field] [*used] = 0;
+}
+
+//  Letters, digits and '.' of the code, up to the first other character.
+static void
+s_copy_code (const found_t *self, char code [KEY_SOURCE_CODE_BYTES])
+{
+    size_t length = strspn (self->code, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.");
+    snprintf (code, KEY_SOURCE_CODE_BYTES, "%.*s", (int) length, self->code);
+}
+
+static int
+s_key (const found_t *self, account_key_t **key_p)
+{
+    int64_t ends_s = 0;
+    if (self->is_too_long || (self->used [FIELD_ENDS] && !key_source_parse_time (self->ends, &ends_s)))
+        return -EBADMSG;
+    return account_key_new (key_p, self->name, self->secret, self->token, ends_s);
+}
+
+
+//  -- XML
+
+static void
+s_on_begin (void *context, const XML_Char *name, const XML_Char **attributes)
+{
+    (void) attributes;
+    static const char *const names [FIELDS] = { "AccessKeyId", "SecretAccessKey", "SessionToken",
+        "Expiration", "Code" };
+    found_t *self = context;
+    self->field = FIELD_NONE;
+    for (field_t field = 0; field < FIELDS; field++)
+        if (strcmp (name, names [field]) == 0)
+            self->field = field;
+    //  A second one would be added to the first.
+    if (++self->depth > DEPTH_MAX || (self->field != FIELD_NONE && self->used [self->field]))
+        XML_StopParser (self->parser, XML_FALSE);
+}
+
+static void
+s_on_end (void *context, const XML_Char *name)
+{
+    (void) name;
+    found_t *self = context;
+    self->depth--;
+    self->field = FIELD_NONE;
+}
+
+static void
+s_on_text (void *context, const XML_Char *text, int bytes)
+{
+    found_t *self = context;
+    if (self->field != FIELD_NONE)
+        s_add (self, self->field, text, (size_t) bytes);
+}
+
+//  No answer of STS has one, and entities are defined there.
+static void
+s_on_doctype (void *context, const XML_Char *name, const XML_Char *system, const XML_Char *open,
+    int has_subset)
+{
+    (void) name, (void) system, (void) open, (void) has_subset;
+    found_t *self = context;
+    XML_StopParser (self->parser, XML_FALSE);
+}
+
+static int
+s_parse_xml (found_t *self, const char *text, size_t bytes)
+{
+    static const XML_Memory_Handling_Suite memory = { wiped_malloc, wiped_realloc, wiped_free };
+    self->parser = XML_ParserCreate_MM (NULL, &memory, NULL);
+    if (!self->parser)
+        return -ENOMEM;
+    self->field = FIELD_NONE;
+    XML_SetUserData (self->parser, self);
+    XML_SetElementHandler (self->parser, s_on_begin, s_on_end);
+    XML_SetCharacterDataHandler (self->parser, s_on_text);
+    XML_SetStartDoctypeDeclHandler (self->parser, s_on_doctype);
+    int rc = XML_Parse (self->parser, text, (int) bytes, 1) == XML_STATUS_OK? 0:
+        XML_GetErrorCode (self->parser) == XML_ERROR_NO_MEMORY? -ENOMEM: -EBADMSG;
+    XML_ParserFree (self->parser);
+    return rc;
+}
+
+
+//  -- JSON
+
+//  What jansson frees is wiped, everywhere in this program: it has one allocator.
+static void
+s_begin_json (void)
+{
+    json_set_alloc_funcs (wiped_malloc, wiped_free);
+}
+
+static void
+s_take (found_t *self, const json_t *object, const char *name, field_t field)
+{
+    const char *text = json_string_value (json_object_get (object, name));
+    if (text && !self->used [field])
+        s_add (self, field, text, strlen (text));
+}
+
+//  "Code" is "Success" with keys; errors of containers have "code".  What programs print has "SessionToken".
+static int
+s_parse_json (found_t *self, const char *text, size_t bytes)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once (&once, s_begin_json);
+    json_error_t error;
+    json_t *object = json_loadb (text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!object && json_error_code (&error) == json_error_out_of_memory)
+        return -ENOMEM;
+    s_take (self, object, "AccessKeyId", FIELD_NAME);
+    s_take (self, object, "SecretAccessKey", FIELD_SECRET);
+    s_take (self, object, "Token", FIELD_TOKEN);
+    s_take (self, object, "SessionToken", FIELD_TOKEN);
+    s_take (self, object, "Expiration", FIELD_ENDS);
+    s_take (self, object, "Code", FIELD_CODE);
+    s_take (self, object, "code", FIELD_CODE);
+    int rc = json_is_object (object)? 0: -EBADMSG;
+    json_decref (object);
+    if (strcmp (self->code, "Success") == 0)
+        self->used [FIELD_CODE] = 0;
+    return rc;
+}
+
+
+//  -- answers
+
+static int
+s_answer (int (*parse) (found_t *self, const char *text, size_t bytes), const char *text, size_t bytes,
+    account_key_t **key_p, char code [KEY_SOURCE_CODE_BYTES])
+{
+    assert (text || bytes == 0); assert (key_p); assert (code);
+    *key_p = NULL;
+    code [0] = 0;
+    if (bytes == 0 || bytes > KEY_SOURCE_BYTES_MAX)
+        return -EBADMSG;
+    found_t *found = wiped_guarded (sizeof *found);
+    if (!found)
+        return -ENOMEM;
+    memset (found, 0, sizeof *found);
+    int rc = parse (found, text, bytes);
+    bool is_error = rc == 0 && found->used [FIELD_CODE] && !found->used [FIELD_SECRET];
+    if (is_error) {
+        s_copy_code (found, code);
+        rc = -EKEYREJECTED;
+    }
+    if (rc == 0)
+        rc = s_key (found, key_p);
+    wiped_guarded_free (found);
+    return rc;
+}
+
+int
+key_source_parse_xml (const char *text, size_t bytes, account_key_t **key_p,
+    char code [KEY_SOURCE_CODE_BYTES])
+{
+    return s_answer (s_parse_xml, text, bytes, key_p, code);
+}
+
+int
+key_source_parse_json (const char *text, size_t bytes, account_key_t **key_p,
+    char code [KEY_SOURCE_CODE_BYTES])
+{
+    return s_answer (s_parse_json, text, bytes, key_p, code);
+}
+
+bool
+key_source_parse_word (const char *text, size_t bytes, char word [KEY_SOURCE_WORD_BYTES])
+{
+    assert (text || bytes == 0);
+    size_t length = 0;
+    while (length < bytes && text [length] != '\n' && text [length] != '\r')
+        length++;
+    bool is_word = length > 0 && length < KEY_SOURCE_WORD_BYTES;
+    for (size_t index = 0; is_word && index < length; index++)
+        is_word = text [index] > ' ' && text [index] <= '~';
+    snprintf (word, KEY_SOURCE_WORD_BYTES, "%.*s", is_word? (int) length: 0, is_word? text: "");
+    return is_word;
+}
+
+
+//  -- times
+
+//  So many digits, and moves on behind them; -1: not there.
+static int
+s_digits (const char **at_p, unsigned count)
+{
+    int number = 0;
+    for (unsigned index = 0; index < count; index++, (*at_p)++) {
+        if (**at_p < '0' || **at_p > '9')
+            return -1;
+        number = 10 * number + (**at_p - '0');
+    }
+    return number;
+}
+
+//  The part behind one character; -1: not there, or not between least and most.
+static int
+s_part (const char **at_p, char before, unsigned count, int least, int most)
+{
+    if (before && *(*at_p)++ != before) {
+        (*at_p)--;                      //  it can be the end
+        return -1;
+    }
+    int number = s_digits (at_p, count);
+    return number >= least && number <= most? number: -1;
+}
+
+//  "Z", or "+01:00": seconds; false: neither.
+static bool
+s_offset (const char *at, int *offset_s_p)
+{
+    *offset_s_p = 0;
+    if (strcmp (at, "Z") == 0)
+        return true;
+    int sign = *at == '+'? 1: *at == '-'? -1: 0;
+    if (!sign)
+        return false;
+    at++;
+    int hours = s_part (&at, 0, 2, 0, 23), minutes = hours < 0? -1: s_part (&at, ':', 2, 0, 59);
+    *offset_s_p = sign * (hours * 3600 + minutes * 60);
+    return minutes >= 0 && !*at;
+}
+
+bool
+key_source_parse_time (const char *text, int64_t *seconds_p)
+{
+    assert (text); assert (seconds_p);
+    const char *at = text;
+    static const struct { char before; unsigned digits; int least, most; } parts [6] = {
+        { 0, 4, 1970, 9999 }, { '-', 2, 1, 12 }, { '-', 2, 1, 31 }, { 'T', 2, 0, 23 }, { ':', 2, 0, 59 },
+        { ':', 2, 0, 60 } };
+    int values [6];
+    for (size_t index = 0; index < 6; index++) {
+        values [index] = s_part (&at, parts [index].before, parts [index].digits, parts [index].least,
+            parts [index].most);
+        if (values [index] < 0)
+            return false;
+    }
+    if (*at == '.')
+        at += 1 + strspn (at + 1, "0123456789");
+    struct tm moment = { .tm_year = values [0] - 1900, .tm_mon = values [1] - 1, .tm_mday = values [2],
+        .tm_hour = values [3], .tm_min = values [4], .tm_sec = values [5] };
+    int offset_s;
+    if (!s_offset (at, &offset_s))
+        return false;
+    *seconds_p = (int64_t) timegm (&moment) - offset_s;
+    return true;
+}
+
+
+//  ---- the program of a profile
+
+enum { LOOK_MS = 100, SAID_BYTES = 400 };
+
+typedef struct {
+    pid_t process;
+    int output, errors;                 //  what is read; -1: at its end
+    int64_t until_ms;
+    const atomic_bool *is_stopped;
+    char said [SAID_BYTES + 1];         //  the last of its standard error
+    size_t said_bytes;
+} program_t;
+
+
+//  -- its start
+
+//  With signals as a program expects them, and no descriptor but the three.
+static int
+s_spawn (program_t *self, const char *command, int output, int errors)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, ordinary;
+    sigemptyset (&none);
+    sigfillset (&ordinary);
+    posix_spawn_file_actions_init (&actions);
+    posix_spawnattr_init (&attributes);
+    posix_spawnattr_setsigmask (&attributes, &none);
+    posix_spawnattr_setsigdefault (&attributes, &ordinary);
+    posix_spawnattr_setflags (&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+        | POSIX_SPAWN_SETPGROUP);
+    int rc = posix_spawn_file_actions_addopen (&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    rc = rc? rc: posix_spawn_file_actions_adddup2 (&actions, output, STDOUT_FILENO);
+    rc = rc? rc: posix_spawn_file_actions_adddup2 (&actions, errors, STDERR_FILENO);
+    rc = rc? rc: posix_spawn_file_actions_addclosefrom_np (&actions, STDERR_FILENO + 1);
+    char *const words [] = { "sh", "-c", (char *) command, NULL };
+    rc = rc? rc: posix_spawn (&self->process, "/bin/sh", &actions, &attributes, words, environ);
+    posix_spawn_file_actions_destroy (&actions);
+    posix_spawnattr_destroy (&attributes);
+    return -rc;
+}
+
+static int
+s_start (program_t *self, const char *command)
+{
+    int output [2] = { -1, -1 }, errors [2] = { -1, -1 };
+    int rc = pipe2 (output, O_CLOEXEC) || pipe2 (errors, O_CLOEXEC)? -errno: 0;
+    rc = rc? rc: s_spawn (self, command, output [1], errors [1]);
+    for (int end = 0; end < 2; end++) {
+        if (output [end] >= 0 && (end == 1 || rc))
+            close (output [end]);
+        if (errors [end] >= 0 && (end == 1 || rc))
+            close (errors [end]);
+    }
+    self->output = rc? -1: output [0];
+    self->errors = rc? -1: errors [0];
+    return rc;
+}
+
+
+//  -- what it says
+
+//  Bytes; 0: the end, or nothing now.
+static size_t
+s_read (int *descriptor, char *target, size_t bytes)
+{
+    ssize_t got = read (*descriptor, target, bytes);
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
+        close (*descriptor);
+        *descriptor = -1;
+    }
+    return got > 0? (size_t) got: 0;
+}
+
+static void
+s_hear (program_t *self)
+{
+    if (self->said_bytes == SAID_BYTES) {
+        self->said_bytes /= 2;
+        memmove (self->said, self->said + self->said_bytes, self->said_bytes);
+    }
+    self->said_bytes += s_read (&self->errors, self->said + self->said_bytes,
+        SAID_BYTES - self->said_bytes);
+}
+
+//  Its last line with something in it, in characters that a log can have; "": none.
+static const char *
+s_last_line (program_t *self)
+{
+    size_t end = self->said_bytes;
+    while (end > 0 && isspace ((unsigned char) self->said [end - 1]))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && self->said [begin - 1] != '\n')
+        begin--;
+    for (size_t at = begin; at < end; at++)
+        if (self->said [at] < ' ' || self->said [at] > '~')
+            self->said [at] = '?';
+    self->said [end] = 0;
+    return self->said + begin;
+}
+
+static int
+s_look (const program_t *self)
+{
+    return *self->is_stopped? -ECANCELED: clock_now_ms () >= self->until_ms? -ETIMEDOUT: 0;
+}
+
+//  Until both ends are closed.
+static int
+s_listen (program_t *self, char *output, size_t output_bytes, size_t *used_p)
+{
+    int rc;
+    while ((rc = s_look (self)) == 0 && (self->output >= 0 || self->errors >= 0)) {
+        struct pollfd polled [2] = { { .fd = self->output, .events = POLLIN },
+            { .fd = self->errors, .events = POLLIN } };
+        if (poll (polled, 2, LOOK_MS) <= 0)
+            continue;
+        char more;
+        if (polled [0].revents && *used_p < output_bytes)
+            *used_p += s_read (&self->output, output + *used_p, output_bytes - *used_p);
+        else
+        if (polled [0].revents && s_read (&self->output, &more, 1) > 0)
+            return -EBADMSG;
+        if (polled [1].revents)
+            s_hear (self);
+    }
+    return rc;
+}
+
+//  Its status when it has ended; it is killed if rc says so, or if it does not end.
+static int
+s_await (program_t *self, int rc, int *status_p)
+{
+    pid_t ended = 0;
+    while (rc == 0 && (ended = waitpid (self->process, status_p, WNOHANG)) == 0
+    &&  (rc = s_look (self)) == 0)
+        nanosleep (&(struct timespec) { .tv_nsec = LOOK_MS * 1000000L / 10 }, NULL);
+    if (ended == 0) {
+        kill (-self->process, SIGKILL);
+        while (waitpid (self->process, status_p, 0) < 0 && errno == EINTR) {}
+    }
+    return rc;
+}
+
+static void
+s_say (program_t *self, int rc, int status, int64_t limit_ms, char *what, size_t what_bytes)
+{
+    const char *line = s_last_line (self);
+    if (rc == -EKEYREJECTED && WIFEXITED (status))
+        snprintf (what, what_bytes, "it ended with status %d%s%s", WEXITSTATUS (status), *line? ": ": "",
+            line);
+    else
+    if (rc == -EKEYREJECTED)
+        snprintf (what, what_bytes, "signal %d ended it%s%s", WTERMSIG (status), *line? ": ": "", line);
+    else
+    if (rc == -ETIMEDOUT)
+        snprintf (what, what_bytes, "it took more than %d s%s%s", (int) (limit_ms / 1000), *line? ": ": "",
+            line);
+    else
+        snprintf (what, what_bytes, "%s", rc == -EBADMSG? "it printed more than keys": strerror (-rc));
+}
+
+int
+key_source_run_program (const char *command, const atomic_bool *is_stopped, int64_t limit_ms, char *output,
+    size_t output_bytes, size_t *used_p, char *what, size_t what_bytes)
+{
+    assert (command); assert (is_stopped); assert (output && used_p); assert (what && what_bytes > 0);
+    program_t self = { .until_ms = clock_now_ms () + limit_ms, .is_stopped = is_stopped };
+    int status = 0, rc = s_start (&self, command);
+    *used_p = 0;
+    what [0] = 0;
+    if (rc == 0) {
+        rc = s_listen (&self, output, output_bytes, used_p);
+        rc = s_await (&self, rc, &status);
+        if (self.output >= 0)
+            close (self.output);
+        if (self.errors >= 0)
+            close (self.errors);
+        if (rc == 0 && status != 0)
+            rc = -EKEYREJECTED;
+    }
+    if (rc)
+        s_say (&self, rc, status, limit_ms, what, what_bytes);
+    return rc;
+}
+
+
+//  ---- keys where an account says that they come from
 
 enum {
     MAGIC = 0x5047c6e1,
@@ -57,7 +540,7 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
 {
     key_source_t *self = context;
     size_t bytes = unit * count;
-    if (bytes > KEY_ANSWER_BYTES_MAX - self->body_bytes)
+    if (bytes > KEY_SOURCE_BYTES_MAX - self->body_bytes)
         return 0;                       //  no such answer: curl ends it
     memcpy (self->body + self->body_bytes, data, bytes);
     self->body_bytes += bytes;
@@ -261,15 +744,15 @@ s_form (const account_t *account, const char *token)
 
 //  STS says with 400 that its partner does not answer.
 static int
-s_take_sts (const key_source_t *self, int rc, access_key_t **key_p, char *what, size_t what_bytes)
+s_take_sts (const key_source_t *self, int rc, account_key_t **key_p, char *what, size_t what_bytes)
 {
-    char code [KEY_ANSWER_CODE_BYTES] = "";
-    access_key_t *key = NULL;
-    int taken = self->status? key_answer_xml (self->body, self->body_bytes, &key, code): rc;
+    char code [KEY_SOURCE_CODE_BYTES] = "";
+    account_key_t *key = NULL;
+    int taken = self->status? key_source_parse_xml (self->body, self->body_bytes, &key, code): rc;
     if (rc == 0 && taken == 0)
         *key_p = key;
     else
-        access_key_release (&key);
+        account_key_release (&key);
     if (rc == 0 && taken)
         snprintf (what, what_bytes, "no keys in the answer");
     if (*code)
@@ -279,7 +762,7 @@ s_take_sts (const key_source_t *self, int rc, access_key_t **key_p, char *what, 
 }
 
 static int
-s_ask_sts (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+s_ask_sts (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     const account_t *account = self->account;
     char *token, *form = NULL, url [600], what [200] = "not enough memory";
@@ -316,11 +799,11 @@ s_host (const char *url, char host [200])
 }
 
 static int
-s_ask_container (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+s_ask_container (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     const account_t *account = self->account;
     char *token = NULL, *line = NULL, host [200], what [200] = "not enough memory";
-    char code [KEY_ANSWER_CODE_BYTES] = "";
+    char code [KEY_SOURCE_CODE_BYTES] = "";
     int rc = account->token_file? s_read_token (account->token_file, &token, error, error_bytes): 0;
     if (rc)
         return rc;
@@ -334,7 +817,7 @@ s_ask_container (key_source_t *self, access_key_t **key_p, char *error, size_t e
     wiped_guarded_free (token);
     wiped_guarded_free (line);
     if (rc == 0) {
-        rc = key_answer_json (self->body, self->body_bytes, key_p, code);
+        rc = key_source_parse_json (self->body, self->body_bytes, key_p, code);
         snprintf (what, sizeof what, "no keys in the answer%s%s", *code? " ": "", code);
     }
     if (rc)
@@ -350,13 +833,13 @@ s_ask_container (key_source_t *self, access_key_t **key_p, char *error, size_t e
 //  A line of text that the instance answers to a path.
 static int
 s_ask_line (key_source_t *self, const char *method, const char *path, const char *header, long limit_ms,
-    char word [KEY_ANSWER_WORD_BYTES], char *what, size_t what_bytes)
+    char word [KEY_SOURCE_WORD_BYTES], char *what, size_t what_bytes)
 {
     char url [1600];
     snprintf (url, sizeof url, "%s/latest/%s", self->account->service, path);
     int rc = s_exchange (self, &(question_t) { .method = method, .url = url, .headers = { header },
         .limit_ms = limit_ms, .is_local = true }, what, what_bytes);
-    if (rc == 0 && !key_answer_word (self->body, self->body_bytes, word)) {
+    if (rc == 0 && !key_source_parse_word (self->body, self->body_bytes, word)) {
         rc = -EBADMSG;
         snprintf (what, what_bytes, "an answer that is none");
     }
@@ -364,11 +847,11 @@ s_ask_line (key_source_t *self, const char *method, const char *path, const char
 }
 
 static int
-s_ask_role (key_source_t *self, const char *header, access_key_t **key_p, const char **step_p, char *what,
+s_ask_role (key_source_t *self, const char *header, account_key_t **key_p, const char **step_p, char *what,
     size_t what_bytes)
 {
     static const char path [] = "meta-data/iam/security-credentials/";
-    char role [KEY_ANSWER_WORD_BYTES], url [1600], code [KEY_ANSWER_CODE_BYTES];
+    char role [KEY_SOURCE_WORD_BYTES], url [1600], code [KEY_SOURCE_CODE_BYTES];
     *step_p = "the name of its role";
     int rc = s_ask_line (self, "GET", path, header, LOCAL_MS, role, what, what_bytes);
     if (rc)
@@ -383,16 +866,16 @@ s_ask_role (key_source_t *self, const char *header, access_key_t **key_p, const 
         .limit_ms = LOCAL_MS, .is_local = true }, what, what_bytes);
     if (rc)
         return rc;
-    rc = key_answer_json (self->body, self->body_bytes, key_p, code);
+    rc = key_source_parse_json (self->body, self->body_bytes, key_p, code);
     snprintf (what, what_bytes, "no keys in the answer%s%s", *code? " ": "", code);
     return rc;
 }
 
 //  IMDSv2: a token, the role's name, its keys.  What failed in *step_p.
 static int
-s_ask_steps (key_source_t *self, access_key_t **key_p, const char **step_p, char *what, size_t what_bytes)
+s_ask_steps (key_source_t *self, account_key_t **key_p, const char **step_p, char *what, size_t what_bytes)
 {
-    char *token = wiped_guarded (KEY_ANSWER_WORD_BYTES), *header = NULL;
+    char *token = wiped_guarded (KEY_SOURCE_WORD_BYTES), *header = NULL;
     int rc = token? s_ask_line (self, "PUT", "api/token", "x-aws-ec2-metadata-token-ttl-seconds: 21600",
         self->is_probe? PROBE_MS: LOCAL_MS, token, what, what_bytes): -ENOMEM;
     if (rc == 0) {
@@ -405,7 +888,7 @@ s_ask_steps (key_source_t *self, access_key_t **key_p, const char **step_p, char
 }
 
 static int
-s_ask_instance (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+s_ask_instance (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     char what [200] = "not enough memory";
     const char *step = "its token";
@@ -427,13 +910,13 @@ s_ask_instance (key_source_t *self, access_key_t **key_p, char *error, size_t er
 //  -- a profile's program
 
 static int
-s_ask_program (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+s_ask_program (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
-    char what [KEY_PROGRAM_SAID_BYTES], code [KEY_ANSWER_CODE_BYTES];
-    int rc = key_program_run (self->account->program, &self->is_stopped, PROGRAM_MS, self->body,
-        KEY_ANSWER_BYTES_MAX, &self->body_bytes, what, sizeof what);
+    char what [KEY_SOURCE_SAID_BYTES], code [KEY_SOURCE_CODE_BYTES];
+    int rc = key_source_run_program (self->account->program, &self->is_stopped, PROGRAM_MS, self->body,
+        KEY_SOURCE_BYTES_MAX, &self->body_bytes, what, sizeof what);
     if (rc == 0) {
-        rc = key_answer_json (self->body, self->body_bytes, key_p, code);
+        rc = key_source_parse_json (self->body, self->body_bytes, key_p, code);
         snprintf (what, sizeof what, "no keys in what it printed");
     }
     if (rc)
@@ -457,7 +940,7 @@ key_source_new (key_source_t **self_p, const account_t *account)
     self->account = account;
     atomic_init (&self->is_stopped, false);
     self->multi = curl_multi_init ();
-    self->body = wiped_guarded (KEY_ANSWER_BYTES_MAX);
+    self->body = wiped_guarded (KEY_SOURCE_BYTES_MAX);
     if (!self->multi || !self->body)
         key_source_destroy (&self);
     *self_p = self;
@@ -481,7 +964,7 @@ key_source_destroy (key_source_t **self_p)
 }
 
 int
-key_source_ask (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+key_source_ask (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     assert (self && self->magic == MAGIC); assert (key_p); assert (error && error_bytes > 0);
     *key_p = NULL;
@@ -503,13 +986,13 @@ key_source_ask (key_source_t *self, access_key_t **key_p, char *error, size_t er
     default:
         rc = account_read_again (self->account, key_p, error, error_bytes);
     }
-    sodium_memzero (self->body, KEY_ANSWER_BYTES_MAX);
+    sodium_memzero (self->body, KEY_SOURCE_BYTES_MAX);
     self->body_bytes = 0;
     return rc;
 }
 
 int
-key_source_first (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+key_source_first (key_source_t *self, account_key_t **key_p, char *error, size_t error_bytes)
 {
     assert (self && self->magic == MAGIC);
     self->is_probe = self->account->source == ACCOUNT_INSTANCE;

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <sodium.h>
 #include "clock.h"
-#include "condition.h"
 
 enum {
     MAGIC = 0x6e7a11c9,
@@ -35,7 +34,7 @@ struct keyring {
     bool is_ending, is_asking;
     bool is_refused;                    //  since the source was asked
     bool was_fresh;                     //  asked within REFUSED_MS, when they were refused
-    access_key_t *key;
+    account_key_t *key;
     uint64_t number;                    //  of key; from 1
     int64_t asked_ms;                   //  when the source was asked last
     keyring_look_t look;
@@ -101,13 +100,13 @@ s_due_ms (const keyring_t *self)
 
 //  Keys as before are a success of the source, and no new keys.
 static void
-s_use (keyring_t *self, access_key_t *key)
+s_use (keyring_t *self, account_key_t *key)
 {
     self->look.renewals++;
-    if (access_key_equals (key, self->key))
-        access_key_release (&key);
+    if (account_key_equals (key, self->key))
+        account_key_release (&key);
     else {
-        access_key_release (&self->key);
+        account_key_release (&self->key);
         self->key = key;
         self->number++;
         self->look.ends_s = key->ends_s;
@@ -140,7 +139,7 @@ s_plan_refused (keyring_t *self, bool was_refused)
 static void
 s_renew (keyring_t *self)
 {
-    access_key_t *key;
+    account_key_t *key;
     char error [KEYRING_TROUBLE_BYTES];
     s_plan_refused (self, self->is_refused);
     self->is_asking = true;
@@ -161,7 +160,7 @@ s_renew (keyring_t *self)
 static void
 s_wait (keyring_t *self, int64_t limit_ms)
 {
-    struct timespec until = condition_until (limit_ms);
+    struct timespec until = clock_deadline (limit_ms);
     pthread_cond_timedwait (&self->changed, &self->lock, &until);
 }
 
@@ -200,19 +199,19 @@ s_start (keyring_t *self)
 //  -- life
 
 int
-keyring_new (keyring_t **self_p, access_key_t **first_p, const keyring_source_t *source)
+keyring_new (keyring_t **self_p, account_key_t **first_p, const keyring_source_t *source)
 {
     assert (self_p); assert (first_p && *first_p); assert (!source || source->ask);
     *self_p = NULL;
     keyring_t *self = calloc (1, sizeof *self);
     if (!self) {
-        access_key_release (first_p);
+        account_key_release (first_p);
         return -ENOMEM;
     }
     *self = (keyring_t) { .magic = MAGIC, .key = *first_p, .number = 1, .refused_pause_ms = REFUSED_MS,
         .asked_ms = clock_now_ms (), .look.ends_s = (*first_p)->ends_s };
     *first_p = NULL;
-    condition_init (&self->changed);
+    clock_condition_init (&self->changed);
     pthread_mutex_init (&self->lock, NULL);
     int rc = 0;
     if (source) {
@@ -245,7 +244,7 @@ keyring_destroy (keyring_t **self_p)
     }
     pthread_cond_destroy (&self->changed);
     pthread_mutex_destroy (&self->lock);
-    access_key_release (&self->key);
+    account_key_release (&self->key);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -254,12 +253,12 @@ keyring_destroy (keyring_t **self_p)
 
 //  -- questions
 
-access_key_t *
+account_key_t *
 keyring_take (keyring_t *self, uint64_t *number_p)
 {
     assert (self && self->magic == MAGIC); assert (number_p);
     pthread_mutex_lock (&self->lock);
-    access_key_t *key = access_key_hold (self->key);
+    account_key_t *key = account_key_hold (self->key);
     *number_p = self->number;
     pthread_mutex_unlock (&self->lock);
     return key;

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "access_key.h"
+#include "account.h"
 
 typedef struct keyring keyring_t;
 
@@ -26,7 +26,7 @@ enum { KEYRING_MARGIN_S = 300, KEYRING_REFUSED_S = 5, KEYRING_TROUBLE_BYTES = 70
 //  Where keys come from.
 typedef struct {
     //  New keys, held by the caller; or -errno and in error (always ended) why not.  Blocks.
-    int (*ask) (void *context, access_key_t **key_p, char *error, size_t error_bytes);
+    int (*ask) (void *context, account_key_t **key_p, char *error, size_t error_bytes);
     //  Lets `ask` end soon, now and from now on; from another thread.
     void (*stop) (void *context);
     void *context;                      //  lent
@@ -41,11 +41,11 @@ typedef struct {
 
 //  Takes the first keys.  source: NULL: these stay for ever, and there is no thread.  0; or -errno and
 //  *self_p NULL (the keys are taken all the same).
-int keyring_new (keyring_t **self_p, access_key_t **first_p, const keyring_source_t *source);
+int keyring_new (keyring_t **self_p, account_key_t **first_p, const keyring_source_t *source);
 void keyring_destroy (keyring_t **self_p);
 
 //  The keys of now, held by the caller, and their number.
-access_key_t *keyring_take (keyring_t *self, uint64_t *number_p);
+account_key_t *keyring_take (keyring_t *self, uint64_t *number_p);
 //  The store refused the keys with this number.  Never blocks for long.
 void keyring_refused (keyring_t *self, uint64_t number);
 //  Waits until there are other keys than those with this number, which the store has refused, or limit_ms are

@@ -57,7 +57,8 @@ s_usual (const pace_values_t *self, double assumed)
 }
 
 //  Of a byte in an answer of this size, by its own kind or the next one that is known: smaller ones first,
-//  which take longer.
+//  which take longer.  Where no size is known, learned [0] is of small answers, with the time of their bytes
+//  (or, seldom, of the first bytes of a few larger answers).
 static double
 s_usual_byte (const pace_t *self, uint64_t bytes)
 {
@@ -68,7 +69,9 @@ s_usual_byte (const pace_t *self, uint64_t bytes)
     for (size_t known = size + 1; known < PACE_SIZES; known++)
         if (self->learned [known].count >= FEW)
             return self->learned [known].usual;
-    return s_usual (&self->learned [size > 0? size: 1], s_assumed [1]);
+    if (size == 0)
+        return self->learned [0].count >= FEW? 0: s_assumed [1];
+    return s_usual (&self->learned [size], s_assumed [1]);
 }
 
 //  What a try may take before it is asked again.
@@ -85,46 +88,48 @@ s_limit_ms (const pace_t *self, const pace_request_t *request)
 //  -- requests
 
 static void
-s_begin_try (pace_request_t *request, int64_t now_ms)
+s_begin_try (pace_request_t *request, pace_time_t time)
 {
     request->came = request->mark_bytes = 0;
-    request->began_ms = request->mark_ms = now_ms;
+    request->began_ms = time.now_ms;
+    request->mark_ms = time.patient_ms;
     request->first_ms = -1;
 }
 
 void
-pace_begin (pace_t *self, pace_request_t *request, int64_t now_ms)
+pace_begin (pace_t *self, pace_request_t *request, pace_time_t time)
 {
     if (self->under_way++ == 0)
-        self->moved_ms = now_ms;
-    s_begin_try (request, now_ms);
+        self->moved_ms = time.now_ms;
+    s_begin_try (request, time);
 }
 
 void
-pace_again (pace_request_t *request, uint64_t bytes, int64_t now_ms)
+pace_again (pace_request_t *request, uint64_t bytes, pace_time_t time)
 {
     request->bytes = bytes;
     request->tries++;
-    s_begin_try (request, now_ms);
+    s_begin_try (request, time);
 }
 
 void
-pace_move (pace_request_t *request, uint64_t came, int64_t now_ms)
+pace_move (pace_request_t *request, uint64_t came, pace_time_t time)
 {
     if (request->first_ms < 0 && came > 0)
-        request->first_ms = now_ms;
+        request->first_ms = time.now_ms;
     request->came = came;
     uint64_t enough = (uint64_t) PACE_STILL_BYTES * request->patience_ms / 1000;
     if (came < request->mark_bytes || came - request->mark_bytes >= enough) {
         request->mark_bytes = came;
-        request->mark_ms = now_ms;
+        request->mark_ms = time.patient_ms;
     }
 }
 
 pace_verdict_t
-pace_judge (pace_t *self, const pace_request_t *request, int64_t now_ms)
+pace_judge (pace_t *self, const pace_request_t *request, pace_time_t time)
 {
-    if (now_ms - request->mark_ms >= request->patience_ms)
+    const int64_t now_ms = time.now_ms;
+    if (time.patient_ms - request->mark_ms >= request->patience_ms)
         return PACE_STILL;
     if (request->is_never_again || (double) (now_ms - request->began_ms) <= s_limit_ms (self, request))
         return PACE_WAIT;

@@ -14,7 +14,7 @@
  *      try that was done, so that a slow connection does not become usual.
  *  A request that gets less than PACE_STILL_BYTES a second for its patience has failed.
  *
- *  Times are those of the caller's clock, which stands still where the caller cannot look.  No input or
+ *  Times are those of the caller's two clocks, which stand still where the caller cannot look.  No input or
  *  output; owner: one thread.
  */
 #ifndef PACE_H
@@ -24,10 +24,17 @@
 #include <stdint.h>
 
 enum {
-    PACE_KEPT = 64, PACE_SIZES = 4, PACE_SAVED = 8, PACE_OWED = 4, PACE_TIMES = 3, PACE_SLACK_MS = 100,
-    PACE_IDLE_MS = 10000, PACE_STILL_BYTES = 1024
+    PACE_KEPT = 64, PACE_SIZES = 4, PACE_SAVED = 8, PACE_OWED = 4, PACE_TIMES = 3, PACE_SLACK_MS = 10,
+    PACE_IDLE_MS = 10000, PACE_STILL_BYTES = 1024,
+    PACE_LOOK_MS = 5                    //  the caller looks so often
 };
 #define PACE_SHARE 0.04
+
+//  When the caller looks.  Where it looks late, now_ms goes on by two PACE_LOOK_MS at most, so that its own
+//  pauses make no request slow; patient_ms by two tenths of a second, so that patience ends there too.
+typedef struct {
+    int64_t now_ms, patient_ms;
+} pace_time_t;
 
 //  The last values, each of which replaces the oldest.
 typedef struct {
@@ -52,7 +59,7 @@ typedef struct {
     uint32_t tries;                     //  before this one
     uint32_t patience_ms;               //  with less than PACE_STILL_BYTES a second
     int64_t began_ms, first_ms;         //  of this try; first_ms < 0: no byte has come
-    int64_t mark_ms;                    //  when the present patience began,
+    int64_t mark_ms;                    //  when the present patience began: patient_ms,
     uint64_t mark_bytes;                //  and how many bytes had come by then
     bool is_never_again;                //  it is not asked again: an object that is written
 } pace_request_t;
@@ -61,13 +68,13 @@ typedef enum { PACE_WAIT, PACE_AGAIN, PACE_STILL } pace_verdict_t;
 
 pace_t pace_new (void);
 //  A request begins.  Its bytes, patience_ms and is_never_again are set, the rest is 0.
-void pace_begin (pace_t *self, pace_request_t *request, int64_t now_ms);
+void pace_begin (pace_t *self, pace_request_t *request, pace_time_t time);
 //  It has this many bytes of this try now.
-void pace_move (pace_request_t *request, uint64_t came, int64_t now_ms);
+void pace_move (pace_request_t *request, uint64_t came, pace_time_t time);
 //  PACE_AGAIN: the caller asks again, and pace_again follows.  PACE_STILL: it ends, and pace_end follows.
-pace_verdict_t pace_judge (pace_t *self, const pace_request_t *request, int64_t now_ms);
+pace_verdict_t pace_judge (pace_t *self, const pace_request_t *request, pace_time_t time);
 //  It is asked again, for these bytes.
-void pace_again (pace_request_t *request, uint64_t bytes, int64_t now_ms);
+void pace_again (pace_request_t *request, uint64_t bytes, pace_time_t time);
 //  It has ended; is_good: with all its bytes.
 void pace_end (pace_t *self, const pace_request_t *request, bool is_good, int64_t now_ms);
 

@@ -54,7 +54,7 @@ s_keyed_hash (uint8_t target [HASH_BYTES], const void *key, size_t key_bytes, co
 //  "Signing key" in Amazon's words: of one day, region and service.  It begins with the secret, so all of it
 //  is wiped.
 static void
-s_sign (const access_key_t *key, const char *region, const char *day, const char *text,
+s_sign (const account_key_t *key, const char *region, const char *day, const char *text,
     char hex [2 * HASH_BYTES + 1])
 {
     struct { crypto_auth_hmacsha256_state state; uint8_t key [HASH_BYTES]; } hidden;
@@ -71,7 +71,7 @@ s_sign (const access_key_t *key, const char *region, const char *day, const char
 
 //  "Canonical request": the request in the one form that both sides hash.
 static void
-s_canonical (draft_text_t *text, const access_key_t *key, const signature_request_t *request,
+s_canonical (draft_text_t *text, const account_key_t *key, const signature_request_t *request,
     const char *date, const char *names)
 {
     const char *host = strstr (request->url, "://") + 3;
@@ -89,7 +89,7 @@ s_canonical (draft_text_t *text, const access_key_t *key, const signature_reques
 }
 
 bool
-signature_make (const access_key_t *key, const char *region, const signature_request_t *request,
+signature_make (const account_key_t *key, const char *region, const signature_request_t *request,
     char date [SIGNATURE_DATE_BYTES], char authorization [SIGNATURE_BYTES])
 {
     assert (key && region); assert (request && strstr (request->url, "://"));

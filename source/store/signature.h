@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
-#include "access_key.h"
+#include "account.h"
 
 //  The hash of a request without a body; and what stands in its place where a body is not hashed.
 #define SIGNATURE_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -29,7 +29,7 @@ typedef struct {
 
 //  Writes the values of the headers x-amz-date ("20130524T000000Z") and Authorization, ended.  False: the
 //  request is too long to sign.
-bool signature_make (const access_key_t *key, const char *region, const signature_request_t *request,
+bool signature_make (const account_key_t *key, const char *region, const signature_request_t *request,
     char date [SIGNATURE_DATE_BYTES], char authorization [SIGNATURE_BYTES]);
 
 #endif

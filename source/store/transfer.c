@@ -14,13 +14,14 @@
 #include "http.h"
 #include "pace.h"
 #include "signature.h"
-#include "watched_clock.h"
 
 enum {
     MAGIC = 0x7fa45fe2,
     CONNECT_S = 10, STILL_S = 10,
     CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
-    LOOK_MS = 100,                      //  between two looks at the pace of requests
+    UPLOAD_LOOK_MS = 100,               //  between two looks where nothing can be asked again
+    JUDGED_MS = 2,                      //  requests are judged no more often
+    PATIENT_MS = 200,                   //  pace_time_t
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
     BODY_BYTES = 1024,                  //  of an error's answer, for its code
     SWALLOWED_BYTES = 64 * 1024         //  of an answer that is no object: some do not end
@@ -53,9 +54,15 @@ struct transfers {
     handle_t *busy_handles;             //  for the end
     transfer_t *first, *last;           //  done
     pace_t pace;
-    watched_clock_t clock;              //  the pace's
+    watched_clock_t clock, patient;     //  pace_time_t
     int64_t judged_ms;
 };
+
+static pace_time_t
+s_time (const transfers_t *self)
+{
+    return (pace_time_t) { watched_clock_ms (&self->clock), watched_clock_ms (&self->patient) };
+}
 
 
 //  -- the answer
@@ -150,7 +157,7 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         }
         memcpy (transfer->memory + transfer->done, data, bytes);
         transfer->done += bytes;
-        pace_move (&self->pace, transfer->done - self->done_before, watched_clock_ms (&self->owner->clock));
+        pace_move (&self->pace, transfer->done - self->done_before, s_time (self->owner));
         return bytes;
     }
     if (status < 300 && !transfer->upload)      //  the whole object, or another range
@@ -333,7 +340,7 @@ s_on_seek (void *context, curl_off_t offset, int origin)
 static bool
 s_add_header (handle_t *self, const char *name, const char *value)
 {
-    char line [ACCESS_KEY_TOKEN_MAX + 64];
+    char line [ACCOUNT_KEY_TOKEN_MAX + 64];
     struct curl_slist *headers = NULL;
     if (snprintf (line, sizeof line, "%s: %s", name, value) < (int) sizeof line)
         headers = curl_slist_append (self->headers, line);
@@ -345,7 +352,7 @@ s_add_header (handle_t *self, const char *name, const char *value)
 
 //  range: of an object that is read in part; NULL.
 static bool
-s_sign (handle_t *self, const access_key_t *key, const char *region, const transfer_t *transfer,
+s_sign (handle_t *self, const account_key_t *key, const char *region, const transfer_t *transfer,
     const char *range)
 {
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
@@ -363,9 +370,9 @@ s_sign (handle_t *self, const access_key_t *key, const char *region, const trans
 static bool
 s_sign_now (handle_t *self, const transfers_t *transfers, transfer_t *transfer, const char *range)
 {
-    access_key_t *key = keyring_take (transfers->keys, &transfer->keys_number);
+    account_key_t *key = keyring_take (transfers->keys, &transfer->keys_number);
     bool is_signed = s_sign (self, key, transfers->account->region, transfer, range);
-    access_key_release (&key);
+    account_key_release (&key);
     return is_signed;
 }
 
@@ -520,7 +527,8 @@ transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys)
     }
     curl_multi_setopt (multi, CURLMOPT_MAXCONNECTS, (long) CONNECTIONS_MAX);
     *self = (transfers_t) { .magic = MAGIC, .account = account, .keys = keys, .multi = multi,
-        .pace = pace_new (), .clock = watched_clock_new (clock_now_ns ()) };
+        .pace = pace_new (), .clock = watched_clock_new (clock_now_ns ()),
+        .patient = watched_clock_new (clock_now_ns ()) };
     *self_p = self;
     return 0;
 }
@@ -572,11 +580,13 @@ s_send (transfers_t *self, handle_t *handle)
         0: -ENOMEM;
 }
 
-static int64_t
-s_look_at_clock (transfers_t *self)
+static pace_time_t
+s_look_at_clocks (transfers_t *self)
 {
-    watched_clock_look (&self->clock, clock_now_ns (), UINT64_C (2000000) * LOOK_MS);
-    return watched_clock_ms (&self->clock);
+    uint64_t now_ns = clock_now_ns ();
+    watched_clock_look (&self->clock, now_ns, UINT64_C (2000000) * PACE_LOOK_MS);
+    watched_clock_look (&self->patient, now_ns, UINT64_C (1000000) * PATIENT_MS);
+    return s_time (self);
 }
 
 int
@@ -600,7 +610,7 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     }
     handle->pace = (pace_request_t) { .bytes = transfer->is_whole? 0: transfer->bytes - transfer->done,
         .patience_ms = (transfer->upload? CONFIRM_S: STILL_S) * 1000, .is_never_again = transfer->upload };
-    pace_begin (&self->pace, &handle->pace, s_look_at_clock (self));
+    pace_begin (&self->pace, &handle->pace, s_look_at_clocks (self));
     handle->next = self->busy_handles;
     self->busy_handles = handle;
     return 0;
@@ -638,7 +648,7 @@ s_ask_again (transfers_t *self, handle_t *handle)
     handle_t before = *handle;
     *handle = (handle_t) { .easy = before.easy, .owner = self, .transfer = transfer, .pace = before.pace,
         .next = before.next };
-    pace_again (&handle->pace, transfer->is_whole? 0: missing, watched_clock_ms (&self->clock));
+    pace_again (&handle->pace, transfer->is_whole? 0: missing, s_time (self));
     transfer->given_up++;
     if (s_send (self, handle))
         s_finish (self, handle, CURLE_OUT_OF_MEMORY);
@@ -647,18 +657,18 @@ s_ask_again (transfers_t *self, handle_t *handle)
 static void
 s_judge_pace (transfers_t *self)
 {
-    int64_t now_ms = watched_clock_ms (&self->clock);
-    if (now_ms - self->judged_ms < LOOK_MS / 2)
+    const pace_time_t time = s_time (self);
+    if (time.now_ms - self->judged_ms < JUDGED_MS)
         return;
-    self->judged_ms = now_ms;
+    self->judged_ms = time.now_ms;
     for (handle_t *handle = self->busy_handles, *next; handle; handle = next) {
         next = handle->next;
         const transfer_t *transfer = handle->transfer;
         curl_off_t sent;
         //  curl takes the file's bytes in large pieces, and sends them piece by piece.
         if (transfer->upload && curl_easy_getinfo (handle->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK)
-            pace_move (&handle->pace, (uint64_t) sent, now_ms);
-        pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, now_ms);
+            pace_move (&handle->pace, (uint64_t) sent, time);
+        pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, time);
         if (verdict == PACE_STILL) {
             snprintf (handle->message, sizeof handle->message, "less than %d bytes a second for %u s",
                 PACE_STILL_BYTES, handle->pace.patience_ms / 1000);
@@ -678,7 +688,7 @@ static void
 s_turn (transfers_t *self)
 {
     int running, left;
-    s_look_at_clock (self);
+    s_look_at_clocks (self);
     curl_multi_perform (self->multi, &running);
     CURLMsg *message;
     while ((message = curl_multi_info_read (self->multi, &left)))
@@ -701,7 +711,9 @@ transfers_wait (transfers_t *self, const int *descriptors, size_t count, int lim
     struct curl_waitfd others [TRANSFERS_DESCRIPTORS_MAX];
     for (size_t at = 0; at < count; at++)
         others [at] = (struct curl_waitfd) { .fd = descriptors [at], .events = CURL_WAIT_POLLIN };
-    int most_ms = self->busy_handles? LOOK_MS: INT_MAX;
+    int most_ms = self->busy_handles? UPLOAD_LOOK_MS: INT_MAX;
+    for (const handle_t *handle = self->busy_handles; handle && most_ms > PACE_LOOK_MS; handle = handle->next)
+        most_ms = handle->pace.is_never_again? most_ms: PACE_LOOK_MS;
     curl_multi_poll (self->multi, others, (unsigned int) count,
         limit_ms >= 0 && limit_ms < most_ms? limit_ms: most_ms, NULL);
     s_turn (self);

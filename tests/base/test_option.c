@@ -6,6 +6,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "option.h"
 
 typedef enum { PLAIN, ROUND, SQUARE } shape_t;
@@ -184,12 +186,54 @@ test_help (void **state)
     free (text);
 }
 
+//  What a command's later calls may leave on the stack.
+static void __attribute__ ((noinline))
+s_use_the_stack (void)
+{
+    volatile char waste [256 * 1024];
+    for (size_t index = 0; index < sizeof waste; index++)
+        waste [index] = '#';
+}
+
+//  Guards: the help comes whole when the command ends, whatever is called before that.
+static void
+test_help_of_a_command (void **state)
+{
+    (void) state;
+    int ends [2], status;
+    assert_int_equal (pipe (ends), 0);
+    fflush (stdout);
+    pid_t child = fork ();
+    assert_true (child >= 0);
+    if (child == 0) {
+        char *argv [] = { "test", "--help", NULL };
+        target_t target = { .name = NULL };
+        option_result_t result;
+        dup2 (ends [1], STDOUT_FILENO);
+        int rc = option_parse (&s_table, &target, 2, argv, &result);
+        s_use_the_stack ();
+        fflush (stdout);
+        _exit (rc);
+    }
+    close (ends [1]);
+    char text [4096];
+    FILE *stream = fdopen (ends [0], "r");
+    text [fread (text, 1, sizeof text - 1, stream)] = 0;
+    fclose (stream);
+    assert_int_equal (waitpid (child, &status, 0), child);
+    assert_int_equal (status, 0);
+    assert_non_null (strstr (text, "usage\n  --name TEXT          for people\n"));
+    assert_string_equal (text + strlen (text) - strlen ("its shape\nend\n"), "its shape\nend\n");
+    assert_null (strchr (text, '#'));
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_words_with_a_dash),
-        cmocka_unit_test (test_errors), cmocka_unit_test (test_help)
+        cmocka_unit_test (test_errors), cmocka_unit_test (test_help),
+        cmocka_unit_test (test_help_of_a_command)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -219,13 +219,65 @@ test_nothing_where_it_is_quiet (void **state)
     assert_true (progress_seconds (&quiet) >= 0);
 }
 
+static void
+s_keep_line (void *context, const char *line)
+{
+    char *kept = context;
+    assert_true (strlen (kept) + strlen (line) + 2 < 4096);
+    strcat (strcat (kept, line), "\n");
+}
+
+//  One that is shown elsewhere: five times a second, and nothing on the stream.
+static void
+test_shown_elsewhere (void **state)
+{
+    (void) state;
+    static char kept [4096];
+    shown_t shown;
+    s_begin (&shown, false);
+    shown.progress.show = s_keep_line;
+    shown.progress.context = kept;
+    shown.progress.subject = "val";
+    progress_step (&shown.progress, &(progress_step_t) { .what = "listing", .unit = "files" }, 0);
+    for (int round = 1; round <= 100; round++) {
+        s_time += 0.01;
+        progress_tell (&shown.progress, (uint64_t) round, 0);
+    }
+    assert_true (s_count (kept, "\n") >= 4 && s_count (kept, "\n") <= 5);
+    assert_int_equal (s_count (kept, "data set 'val': listing: "), s_count (kept, "\n"));
+    s_end (&shown);
+    assert_string_equal (shown.text, "");
+    free (shown.text);
+}
+
+//  Guards: a line of another process is shown as one of its own: drawn, or told after ten seconds.
+static void
+test_a_line_of_another_process (void **state)
+{
+    (void) state;
+    static const bool terminals [] = { true, false };
+    for (size_t which = 0; which < 2; which++) {
+        shown_t shown;
+        s_begin (&shown, terminals [which]);
+        progress_say (&shown.progress, "too early");
+        s_time = 111;
+        progress_say (&shown.progress, "data set 'val': 5 files");
+        s_end (&shown);
+        assert_string_equal (shown.text, terminals [which]? "\rdata set 'val': 5 files\033[K\r\033[K"
+            : "tureen test: data set 'val': 5 files\n");
+        free (shown.text);
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_line_of_another_process),
         cmocka_unit_test (test_a_line_has_rate_and_time_left), cmocka_unit_test (test_the_rate_follows),
         cmocka_unit_test (test_a_terminal_is_drawn_anew), cmocka_unit_test (test_lines_without_a_terminal),
-        cmocka_unit_test (test_events_of_a_log), cmocka_unit_test (test_nothing_where_it_is_quiet)
+        cmocka_unit_test (test_events_of_a_log), cmocka_unit_test (test_shown_elsewhere),
+        cmocka_unit_test (test_nothing_where_it_is_quiet)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

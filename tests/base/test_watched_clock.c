@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "watched_clock.h"
+#include "clock.h"
 
 enum { BEGIN = 7000000, PAUSE = 100 };
 

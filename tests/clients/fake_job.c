@@ -263,12 +263,13 @@ fake_send_joined (fake_server_t *self, uint64_t tag)
         "\"shape\":[4,4,3],\"offset\":\"0\",\"sample_bytes\":\"48\"},"
         "{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[],\"offset\":\"%zu\",\"sample_bytes\":\"8\"}],"
         "\"ring\":%s,\"seed\":\"7\",\"fingerprint\":\"abcd\","
-        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,%s\"pipeline\":[],"
+        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":%s,%s\"pipeline\":[],"
         "\"heartbeat_ms\":%" PRIu32 ","
         "\"lease_ms\":90000,\"future\":1}", self->job, self->list? self->list_count: self->plan.samples,
         self->plan.samples, self->batch_size, self->slots, self->slot_bytes,
         (size_t) self->batch_size * FAKE_PIXELS,
-        ring, self->run, ranks, self->plan.heartbeat_ms? self->plan.heartbeat_ms: 1000);
+        ring, self->run, self->is_forked? "true": "false", ranks,
+        self->plan.heartbeat_ms? self->plan.heartbeat_ms: 1000);
     fake_send_text (self, WIRE_JOINED, self->job, tag, self->plan.joined? self->plan.joined: text);
 }
 
@@ -337,6 +338,9 @@ s_resume (fake_server_t *self, json_t *root, const part_t *parts)
     if (resume && s_is_over (self) && self->world_size == 1)
         return false;
     snprintf (self->run, sizeof self->run, "%s", run? run: "000000000000000000000000000000aa");
+    self->is_forked = resume && self->plan.forks;
+    if (self->is_forked)
+        snprintf (self->run, sizeof self->run, "000000000000000000000000000000%02" PRIx64, self->joins);
     size_t count;
     uint64_t *words = s_gather (root, "taken", parts, &count);
     uint8_t *taken = calloc (self->plan.samples / 64 + 2, 8);

@@ -69,7 +69,8 @@ s_reason (fake_deed_t deed)
 {
     return deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced":
         deed == FAKE_END_RANK_LOST? "rank_lost":
-        deed == FAKE_END_REVOKED? "revoked": deed == FAKE_DRAIN? "stopping": NULL;
+        deed == FAKE_END_REVOKED? "revoked": deed == FAKE_END_REMOVED? "removed":
+        deed == FAKE_DRAIN? "stopping": NULL;
 }
 
 static void

@@ -38,6 +38,7 @@ typedef enum {
     FAKE_END_FENCED,        //  ENDED "fenced", likewise
     FAKE_END_RANK_LOST,     //  ENDED "rank_lost", likewise
     FAKE_END_REVOKED,       //  ENDED "revoked", likewise
+    FAKE_END_REMOVED,       //  ENDED "removed", likewise
     FAKE_SEND_REVOKED,      //  ERROR "revoked" to a message of the job, which is gone
     FAKE_DRAIN,             //  ENDED "stopping", and the server stays
     FAKE_SEND_OTHERS,       //  a batch that is another rank's part of its step
@@ -84,6 +85,7 @@ typedef struct {
     bool unborn;                //  it does not listen yet: as if it had died, until it is revived
     uint64_t mute_joins;        //  so many JOINs are heard and not answered, once it has joined
     uint64_t mute_tokens;       //  so many tokens are taken, and no ring is handed over
+    bool forks;                 //  a job that comes back is a run of its own
     bool shuffle;               //  another order for each job and epoch
     bool has_bad;               //  the sample `bad` cannot be read
     uint64_t bad;

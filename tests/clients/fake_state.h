@@ -74,6 +74,7 @@ struct fake_server {
     bool dying;                         //  as soon as it has read what there is
     uint64_t late_tag;                  //  of a question that was not answered; 0: none
     char run [33];
+    bool is_forked;
     uint64_t *list;                     //  NULL: the job gave none
     size_t list_count;
     uint64_t *order;                    //  what is left of the epoch when it began

@@ -23,7 +23,7 @@ TUREEN = os.path.join(BIN, "tureen")
 
 LANGUAGES = ("python", "sh", "c")
 PIPELINE = '[{"op"'                     # JSON that can be run
-BLOCK = re.compile(r"(?:<!-- (not run: |run by |run as )([^>]*) -->\n)?^```(\w*)\n(.*?)^```$",
+BLOCK = re.compile(r"(?:<!-- (not run: |run by |run as |saved as )([^>]*) -->\n)?^```(\w*)\n(.*?)^```$",
                    re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:tureen|python3?|sh|pip|ninja|curl|torchrun) ")
 
@@ -34,12 +34,17 @@ PORT = re.compile(r"\b(?:5555|7600|7601|7602|9464|29500)\b")
 
 #  `tureen` as a page calls it.  A server or a worker in the foreground would be looked at and ended by
 #  Ctrl-C: it is ended when it works.  One in the background lives until its block ends.  Each must end with
-#  status 0.
+#  status 0, and so must what a block waits for.
 PRELUDE = r"""
 set -euo pipefail
 tureen () {
     if [ "$BASHPID" != $$ ]; then exec tureen "$@"; fi
     case $1 in serve|work) look_at "$@" ;; *) command tureen "$@" ;; esac
+}
+wait () {
+    if [ $# -gt 0 ]; then builtin wait "$@"; return; fi
+    local job
+    for job in $(jobs -p); do builtin wait "$job"; done
 }
 look_at () {
     rm -f "$TMPDIR/said"
@@ -59,8 +64,8 @@ for server in $(jobs -p); do kill -TERM "$server" 2>/dev/null || true; wait "$se
 class Block(NamedTuple):
     line: int                           # of the page
     language: str
-    how: str                            # "not run: ", "run by ", "run as ", or nothing
-    what: str                           # why not, how many ranks, ...
+    how: str                            # "not run: ", "run by ", "run as ", "saved as ", or nothing
+    what: str                           # why not, how many ranks, the file, ...
     code: str
 
 
@@ -93,6 +98,9 @@ class World:
             "XDG_RUNTIME_DIR": f"{folder}/run", "TMPDIR": f"{folder}/tmp", "TUREEN_SERVER": TUREEN,
             "PYTHONPATH": str(SOURCE / "clients" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment.pop("TUREEN_ENDPOINT", None)
+        python3 = Path(folder, "bin", "python3")
+        python3.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+        python3.chmod(0o700)
 
     def path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
@@ -127,9 +135,10 @@ class World:
     def shell(self, code: str, where: str) -> str:
         code = self.place(code)
         said = re.findall(r"^(?:[A-Z_]+=\S+ )*tureen ([a-z]+)", code, re.MULTILINE)
-        if said[:1] and said[0] in ("read", "status", "drain"):         # a server runs already
-            code = (f"tureen serve --dataset train={self.path('data/train')} --cache 64M --workers 2 "
-                    f"--until-idle >/dev/null &\ntureen status --wait >/dev/null\n{code}")
+        if said[:1] and said[0] in ("add", "read", "status", "drain"):         # a server runs already
+            code = ("tureen status >/dev/null 2>&1 || {\n"
+                    f"tureen serve --dataset train={self.path('data/train')} --cache 64M --workers 2 "
+                    f"--until-idle >/dev/null &\ntureen status --wait >/dev/null\n}}\n{code}")
         #  What a block makes, one before it may have made.
         for target in re.findall(r"^(?:python3 -m )?tureen.pack .* (\S+)$", re.sub(r"\s+#.*", "", code),
                                  re.MULTILINE):

@@ -1,5 +1,5 @@
 //  `tureen read` alone, without a server in the same binary.
-#include "commands.h"
+#include "command.h"
 #include "rlimits.h"
 #include <errno.h>
 #include <signal.h>

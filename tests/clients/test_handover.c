@@ -13,7 +13,6 @@
 #include <string.h>
 #include "handover.h"
 #include "seed.h"
-#include "window.h"
 
 enum { SLOT_BYTES = 64, BATCH = 2, ROUNDS = 200, STEPS = 400, LOOSE = 3 };
 
@@ -35,7 +34,7 @@ s_open (uint32_t slots)
     handover_t *handover = handover_new ();
     assert_non_null (handover);
     attach_t *none = NULL;
-    window_t *window = window_new (handover, &joined, &none, s_ring, 0);
+    window_t *window = handover_window_new (handover, &joined, &none, s_ring, 0);
     course_t *course = course_new (NULL, 0, 9);
     assert_true (window && course);
     handover_open (handover, &window, &course);

@@ -116,6 +116,7 @@ s_understand (const char *name)
         s_try_note (name);
         break;
     case WIRE_STATUS_REPLY: case WIRE_EXPLAIN_REPLY: case WIRE_DRAINING:
+    case WIRE_ADDING: case WIRE_REMOVED:
         is_understood = message_read_object (s_golden.frames, s_golden.count, &json, &error);
         if (is_understood)
             free (json);

@@ -5,7 +5,8 @@ Run by ctest (pages), or by hand: TUREEN_BIN=build/release/bin python3 tests/cli
 [NAME].  A block behind a comment "not run: ..." is only parsed; NOT_RUN says why.  One behind "run by 2
 ranks" is run by processes of its own, with the environment that torchrun would give them; one behind "run as
 a script" by one, as its main module.  These are forked from one that has imported PyTorch, and torchrun is a
-stand-in that does so too (forking_torchrun.py).  Where PyTorch is missing, the pages of which the code needs
+stand-in that does so too (forking_torchrun.py).  One behind "saved as FILE" is that file, which commands of
+later blocks run.  Where PyTorch is missing, the pages of which the code needs
 it are skipped.  Where torchvision is missing, the blocks that use it are only compiled, and others that call
 a transform on tensors get a stand-in, which sees to it that it is called with single images.
 """
@@ -60,6 +61,8 @@ NOT_RUN = {
     "a disk": "gigabytes and minutes; its parts are tested in tests/bench",
     "containers": "Docker; tests/packaging/image.sh",
     "etcd": "three hosts; system_members_etcd",
+    "Hugging Face": "no packages of Debian; torch_frameworks, where they are installed",
+    "Keras": "it is no package of Debian; python_keras, where it is installed",
     "Kubernetes": "a cluster; system_kubernetes",
     "packages": "installs what it builds; tests/packaging",
     "OpenCV": "it is large; system_operation has operations without it",
@@ -70,6 +73,7 @@ NOT_RUN = {
     "several nodes": "torch_torchrun, torch_nodes",
     "Slurm": "system_slurm",
     "systemd": "system_deployment",
+    "tables": "of your files; python_labels",
     "the whole tree": "builds it, tests it, measures it",
 }
 
@@ -186,6 +190,8 @@ class Pages(unittest.TestCase):
         if block.how == "not run: ":
             self.assertIn(block.what, NOT_RUN, where)
             self.world.parse(block, where)
+        elif block.how == "saved as ":
+            (self.world.work / block.what).write_text(block.code, encoding="utf-8")
         elif block.language == "sh":
             self.world.shell(block.code, where)
         elif block.language == "json":

@@ -49,6 +49,29 @@ class Delivery(Either):
         self.assertEqual(server.job().inline, not self.ring)
         self.assertEqual(len(server.jobs), 1)
 
+    def test_going_through_all_epochs_again(self: Any) -> None:
+        """As in a loop over epochs, which makes three times three of them: said once."""
+        server = self.fake()
+        for options, told in (({"epochs": 3}, 1), ({"epochs": 1}, 0)):
+            with self.subTest(options), tureen.Loader(server.endpoint, batch_size=8, **options) as loader, \
+                    warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                for _ in range(3):
+                    self.assertEqual(sum(1 for _ in loader), 13 * options["epochs"])
+                self.assertEqual([warning.filename for warning in caught], [__file__] * told)
+                for warning in caught:
+                    self.assertRegex(str(warning.message), "through its epochs=3 already.*with epochs=1")
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=3) as loader, \
+                warnings.catch_warnings():
+            warnings.simplefilter("error")
+            next(iter(loader))
+            state = loader.state_dict()
+            self.assertEqual(sum(1 for _ in loader), 39)
+            loader.load_state_dict(state)
+            self.assertEqual(sum(1 for _ in loader), 38)
+            loader.set_epoch(2)
+            self.assertEqual(sum(1 for _ in loader), 13)
+
     def test_a_batch_is_a_mapping_of_writable_arrays(self: Any) -> None:
         server = self.fake()
         batch = next(iter(tureen.Loader(server.endpoint, batch_size=8)))
@@ -64,7 +87,7 @@ class Delivery(Either):
         self.assertEqual(before.tolist(), (2 * batch.ids).tolist())
         self.assertTrue(batch["image"].flags.aligned and batch["image"].flags.c_contiguous)
         self.assertIn("8 samples", repr(batch))
-        with self.assertRaises(KeyError):
+        with self.assertRaisesRegex(KeyError, "'mask': the batch's fields are 'image', 'label'"):
             batch["mask"]
 
     def test_subset_list_and_drop_last(self: Any) -> None:

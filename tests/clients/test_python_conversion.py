@@ -63,8 +63,11 @@ class Conversion(unittest.TestCase):
             if image.mode != "RGB":
                 image = image.convert("RGB")
             return image
-        ways = [_convert_image_to_rgb, local, lambda image: image.convert("RGB"), ToRgb(), ToRgb().turned,
-                ToRgb.static, torch.nn.Sequential(Forward()), Forward(),
+
+        def of_pillow(image: Any) -> Any:
+            return image.convert("RGB") if isinstance(image, Image.Image) else image
+        ways = [_convert_image_to_rgb, local, of_pillow, lambda image: image.convert("RGB"), ToRgb(),
+                ToRgb().turned, ToRgb.static, torch.nn.Sequential(Forward()), Forward(),
                 V.Lambda(lambda image: image.convert(mode="RGB")),
                 V.Lambda(_convert_image_to_rgb), functools.partial(Image.Image.convert, mode="RGB"),
                 operator.methodcaller("convert", "RGB"), operator.methodcaller("convert", mode="RGB"),

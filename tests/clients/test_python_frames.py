@@ -10,10 +10,12 @@ import os
 import random
 import re
 import select
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import warnings
 from pathlib import Path
@@ -25,10 +27,10 @@ from client_checks import GOLDEN, SEED, called, descriptors, golden, nothing_ign
 import numpy as np
 
 import tureen
-from tureen import state, wire
+from tureen import ring, state, wire
 from tureen.dataset import _facts as facts
 from tureen.request import default_endpoint
-from tureen.slots import Slots
+from tureen.slots import Slots, lent_max
 from tureen.waker import Loan, Waker
 
 
@@ -64,7 +66,10 @@ class Golden(unittest.TestCase):
                 "progress_large": wire.progress(*large),
                 "leave": wire.leave(5, 4),
                 "status": wire.status(6),
-                "heartbeat": wire.heartbeat(5)}.items():
+                "heartbeat": wire.heartbeat(5),
+                "add": wire.add(["--dataset", "val=/data/val", "--field", "val.mask=mask:/m",
+                                 "--tenant-datasets", "vision=val"], 15),
+                "remove": wire.remove("val", True, 16)}.items():
             with self.subTest(name):
                 self.assertEqual(built, golden(name))
 
@@ -227,6 +232,19 @@ class Kept(unittest.TestCase):
         self.assertEqual({kind for _, kind in named}, said)
 
 
+class Steps(unittest.TestCase):
+    def test_counts(self) -> None:
+        """Of two ranks with 3 samples each at most."""
+        for counts, named, fits in (((3, 0), 3, True), ((3, 3), 6, True), ((4, 0), 4, False),
+                                    ((0, 4), 4, False), ((2, 1), 2, False), ((2, 1), 4, False)):
+            frame = struct.pack(f"<{2 + named}Q", *counts, *range(named))
+            with self.subTest(counts=counts, named=named):
+                if fits:
+                    self.assertEqual(wire.parse_step(frame, 2, 3), wire.Step(counts, frame[16:]))
+                else:
+                    self.assertRaises(tureen.ProtocolError, wire.parse_step, frame, 2, 3)
+
+
 class SlotBook(unittest.TestCase):
     def test_progress_frees_exactly_what_came_back(self) -> None:
         """Against a simple model: the protocol's reading of (released, kept) gives the slots that are really
@@ -278,7 +296,86 @@ class SlotBook(unittest.TestCase):
                 book.arrived(sequence, slot)
 
 
+    def test_what_may_be_held(self) -> None:
+        self.assertEqual([lent_max(slots) for slots in (2, 3, 4, 5, 8)], [2, 2, 2, 3, 6])
+
+
+class RingServers(unittest.TestCase):
+    """What a ring server may answer; nothing is left open, whatever it is."""
+
+    def take(self, answer: bytes, memory: int, size: int = 4096, **how: Any) -> ring.Ring:
+        with tempfile.TemporaryDirectory(prefix="tureen-ring-") as folder, \
+                socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(f"{folder}/ring.sock")
+            listening.listen()
+            peers: List[socket.socket] = []
+
+            def serve() -> None:
+                peer, _ = listening.accept()
+                peers.append(peer)
+                if answer:
+                    socket.send_fds(peer, [answer], [memory] if memory >= 0 else [])
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            try:
+                return ring.take(wire.RingOffer(f"{folder}/ring.sock", "k" * ring.TOKEN_BYTES, size), **how)
+            finally:
+                thread.join()
+                self.told = peers[0].recv(64)
+                peers[0].close()
+
+    def test_answers(self) -> None:
+        memory = os.memfd_create("ring")
+        self.addCleanup(os.close, memory)
+        os.truncate(memory, 4096)
+        before = descriptors()
+        for answer, given, size, error in (
+                (b"X", -1, 4096, ring.RingUnavailable), (b"X", memory, 4096, ring.RingUnavailable),
+                (b"R", -1, 4096, ring.RingUnavailable), (b"R", memory, 8192, tureen.ProtocolError)):
+            with self.subTest(answer=answer, given=given), self.assertRaises(error):
+                self.take(answer, given, size)
+            self.assertEqual(descriptors(), before)
+        with self.assertRaises(ring.RingLate):
+            self.take(b"", -1, answer_s=0.01)
+        self.assertEqual(descriptors(), before)
+        for keep in (False, True):
+            taken = self.take(b"R", memory, keep=keep)
+            self.assertEqual((len(taken.memory), taken.descriptor >= 0), (4096, keep))
+            taken.socket.close()
+            if keep:
+                os.close(taken.descriptor)
+
+    def test_strangers(self) -> None:
+        """Another user's ring is the server's where that user runs the server, and no ring otherwise."""
+        memory = os.memfd_create("ring")
+        self.addCleanup(os.close, memory)
+        os.truncate(memory, 4096)
+        stranger = os.geteuid() + 3007
+        for peer, server in ((stranger, None), (stranger, stranger + 1), (None, None)):
+            with mock.patch("tureen.ring.peer_of", lambda _: peer), self.assertRaises(ring.RingStrange):
+                self.take(b"", -1, server=server)
+            self.assertEqual(self.told, b"", "a stranger got the token")
+        with mock.patch("tureen.ring.peer_of", lambda _: stranger):
+            taken = self.take(b"R", memory, server=stranger)
+        self.assertEqual(taken.descriptor, -1)
+        taken.socket.close()
+
+
 class Wakers(unittest.TestCase):
+    def test_it_can_be_woken_again(self) -> None:
+        waker, poll = Waker(), select.poll()
+        poll.register(waker.fileno(), select.POLLIN)
+        for _ in range(2):
+            waker.wake()
+            self.assertTrue(poll.poll(0))
+            waker.awake(True)
+            self.assertFalse(poll.poll(0))
+        waker.wake()
+        waker.sleep(0)
+        self.assertFalse(poll.poll(0), "a pause does not see that it is woken")
+        waker.close()
+
     def test_an_array_that_dies_while_the_waker_is_closed(self) -> None:
         """Wakes as long as it is open, then does nothing; in neither case does Python code run, nor where
         another thread that sends is the last to let go."""

@@ -120,6 +120,12 @@ def refuses_37(sample: Sample) -> Sample:
     return sample
 
 
+def refuses_5(sample: Sample) -> Sample:
+    if sample["label"] == 5:
+        raise KeyError("five")
+    return sample
+
+
 def grows_at_37(sample: Sample) -> Sample:
     return {**sample, "image": sample["image"][:2]} if sample["label"] == 37 else sample
 
@@ -330,6 +336,7 @@ class Maps(Either):
             for how, message in (
                     ({"map": refuses_37}, "^map failed with sample 37: KeyError: 'thirty-seven'"),
                     ({"map": grows_at_37}, r"sample 37: .*returned .*\[2, 5, 3\].* first sample"),
+                    ({"map": refuses_37, "map_batch": mixed}, "^map failed with sample 37: KeyError"),
                     ({"map_batch": refuses_batch_of_37}, "batch of 8 samples, the first sample 32")):
                 with self.subTest(message, workers=workers):
                     server = self.fake()
@@ -340,7 +347,7 @@ class Maps(Either):
                         with self.assertRaisesRegex(tureen.MapFailed, message) as failed:
                             for batch in iterator:
                                 given.append(batch.ids.tolist())
-                        self.assertEqual(failed.exception.id, 32 if "map_batch" in how else 37)
+                        self.assertEqual(failed.exception.id, 37 if "map" in how else 32)
                         self.assertIsInstance(failed.exception.__cause__, (KeyError, TypeError))
                     self.assertEqual(sum(given, []), list(range(32)))
                     del failed, batch
@@ -350,6 +357,17 @@ class Maps(Either):
                     rest.load_state_dict(state)
                     self.assertEqual([number for batch in rest for number in batch.ids.tolist()],
                                      list(range(32, 100)))
+
+    def test_an_error_in_the_first_batch_of_which_the_server_says_nothing(self: Any) -> None:
+        """The first sample is run alone; a server that does not tell the sample's name hides no error."""
+        for workers in (0, 2):
+            server = self.fake()
+            server._take_explain = lambda job, tag, asked: server._refuse(job.peer, tag, "busy", "ask later")
+            with loading(server, batch_size=8, epochs=1, map=refuses_5, map_workers=workers) as loader:
+                with self.assertRaisesRegex(tureen.MapFailed,
+                                            "^map failed with sample 5: KeyError: 'five'") as failed:
+                    next(iter(loader))
+                self.assertEqual(failed.exception.id, 5)
 
     def test_whatever_was_raised_is_the_cause(self: Any) -> None:
         """Itself, or one of its class, or one of its name; and with a trace where it is not itself."""

@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import sys
 import tempfile
 import unittest
@@ -23,12 +24,13 @@ from multiprocessing import connection, resource_tracker
 from typing import Any, Callable, Dict, Iterable, List, Tuple
 from unittest import mock
 
-from client_checks import Tidy, until
+from client_checks import Tidy, descriptors, until
 
 import numpy as np
 
 import tureen
 from tureen.mapping import results, worker
+from tureen.mapping.channel import channel_and_end
 
 Sample = Dict[str, Any]
 _WATCHED = (worker.__file__, connection.__file__)
@@ -46,6 +48,21 @@ def worded(sample: Sample) -> Sample:
 
 def worded_batch(batch: Sample) -> Sample:
     return {"text": ["%0100d" % label for label in batch["label"]], "label": batch["label"]}
+
+
+class DiesOnce:
+    """A function with which a process dies at samples 0 and 8, each once."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, sample: Sample) -> Sample:
+        label = int(sample["label"])
+        path = os.path.join(self.folder, str(label))
+        if label in (0, 8) and not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"label": sample["label"]}
 
 
 class Large:
@@ -192,6 +209,21 @@ class Deaths(Tidy):
                 self.assertEqual(self.labels(multiprocessing.get_context("spawn"), map=Large()),
                                  list(range(40)))
 
+    def test_deaths_before_and_after_one_that_was_ready(self) -> None:
+        """Twelve processes are killed before they are ready, and never more than four in a row."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "python")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\nkill -KILL $$\n")
+            os.chmod(script, 0o700)
+            course = [*4 * [os.fsencode(script)], os.fsencode(sys.executable)]
+            server = self.server(24)
+            with mock.patch("multiprocessing.spawn.get_executable", side_effect=itertools.cycle(course)):
+                with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=DiesOnce(folder),
+                                   map_workers=1, multiprocessing_context="spawn") as loader:
+                    self.assertEqual([label for batch in loader for label in batch["label"].tolist()],
+                                     list(range(24)))
+
     def test_a_pipe_that_is_full_in_both_directions(self) -> None:
         """A task is longer than a pipe takes, and so is the answer to the one before."""
         samples = 90000
@@ -253,6 +285,19 @@ class Deaths(Tidy):
                         next(iterator)
             self.assertEqual([label for batch in iterator for label in batch["label"].tolist()],
                              list(range(40)))
+
+
+class Channels(unittest.TestCase):
+    def test_a_descriptor_without_a_message(self) -> None:
+        """Of a process that is not what it was: it is closed with the channel."""
+        before = descriptors()
+        channel, end = channel_and_end()
+        with end, socket.socket(fileno=os.dup(end.fileno())) as process, open(os.devnull) as file:
+            socket.send_fds(process, [b"\0"], [file.fileno()])
+        self.assertEqual(channel.receive(), [])
+        self.assertTrue(channel.ended)
+        channel.close()
+        self.assertEqual(descriptors(), before)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import tureen
 from tureen import state as states
 from tureen import wire
-from tureen.course import Course
+from tureen.course import Course, Ledger
 from tureen.state import Part, State
 
 RUN = "4b7c1d2e3f405162738495a6b7c8d9ea"
@@ -49,6 +49,28 @@ def list_state(node: int, nodes: int, cut: int, places: int, batches: int = 5) -
 
 def merged(*given: State) -> State:
     return states.parse(json.loads(json.dumps(tureen.merge_states(map(states.pack, given)))))
+
+
+class Ledgers(unittest.TestCase):
+    def test_a_batch_of_the_next_job(self) -> None:
+        """A state is of the run that its newest batch is of, and each node counts what its part has."""
+        begin = node_state(0, 1, [], [], batches=0, epoch=0, part=None, words=b"", run="a" * 32)
+        joined = wire.Joined(1, SAMPLES, SAMPLES, None, 64, 4, 1, (), None, 7, begin.fingerprint, begin.data,
+                             "b" * 32, False, [], 1000, 90000)
+        ledger = Ledger(request(), begin, SAMPLES)
+        self.assertEqual(ledger.state().run, "a" * 32)
+        ledger.note(joined, wire.BatchHead(0, 0, 0, 0, 64, 0), np.arange(64, dtype=np.uint64))
+        self.assertEqual((ledger.state().run, ledger.state().count), ("b" * 32, 64))
+
+    def test_what_an_epoch_has_where_a_sample_cannot_be_read(self) -> None:
+        """One job knows which; nodes count it, so that all have as many batches."""
+        begin = node_state(0, 1, [], [], batches=0, epoch=0, part=None, words=b"")
+        for nodes, samples in ((1, 290), (2, SAMPLES)):
+            with self.subTest(nodes=nodes):
+                joined = wire.Joined(1, 290, SAMPLES, None, 64, 4, 1, (), None, 7, begin.fingerprint,
+                                     begin.data, begin.run, False, [], 1000, 90000)
+                how = {} if nodes == 1 else {"nodes": nodes, "node": 0, "parts": "fresh"}
+                self.assertEqual(Ledger.of_job(request(**how), joined, None)._epoch_samples, samples)
 
 
 class Merging(unittest.TestCase):

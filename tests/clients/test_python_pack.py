@@ -384,6 +384,23 @@ class Tokens(Packs):
             with self.assertRaisesRegex(SourceError, f"has {len(text)} tokens, which fill no window"):
                 self.cut(len(text) + 1)
 
+    def test_a_file_of_tokens_alone(self) -> None:
+        """As nanoGPT's train.bin."""
+        text = [self.dice.randrange(1 << 16) for _ in range(1000)]
+        Path(self.path("train.bin")).write_bytes(np.array(text, "<u2").tobytes())
+        kind, cut = ["--tokens", "uint16"], ["--window", "65", "--stride", "64"]
+        source, target = self.path("train.bin"), self.path("pack")
+        self.run_pack(*kind, *cut, source, target)
+        self.assertEqual(self.served(shape=[65]), [text[at:at + 65] for at in range(0, 1000 - 64, 64)])
+        for words, why in (([*cut, source], "no .*train.idx.*--tokens uint16 --window"),
+                           ([*kind, source], "--window"),
+                           ([*kind, *cut, self.path("other.bin")], "no file .*other.bin"),
+                           ([*kind, *cut, source, source], "one file"),
+                           ([*kind, *cut, "--split", "train", source], "--split")):
+            self.assertRegex(self.run_pack(*words, self.path("none"), status=1), why)
+        Path(source).write_bytes(bytes(1001))
+        self.assertRegex(self.run_pack(*kind, *cut, source, self.path("none"), status=1), "1001 bytes")
+
     def test_it_goes_on_with_the_same_windows_only(self) -> None:
         self.write()
         words = ["--resume", self.path("text.bin"), self.path("pack")]
@@ -650,7 +667,8 @@ class Columns(Packs):
         os.mkdir(self.path("empty"))
         os.mkdir(self.path("splits"))
         Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
-        Path(self.path("x.bin")).write_bytes(b"x")
+        for name in ("x.bin", "x.dat"):
+            Path(self.path(name)).write_bytes(b"x")
         for words, why in (([self.path("no")], "there is no .*no: check the path"),
                            ([self.path("empty")], "in it or below: is it a data set"),
                            ([self.path("shards")], "the tar files, `tureen pack .*/shards/\\*.tar PACK`; if "
@@ -658,8 +676,9 @@ class Columns(Packs):
                            ([self.path("tars")], "tables beside them, .*/tars/\\*.tar PACK`$"),
                            ([self.path("beside")], "train.parquet cannot be read|pip install pyarrow"),
                            ([self.path("splits")], "in it or below: is it a data set"),
-                           ([self.path("x.bin")], "packed by `tureen pack` itself"),
-                           ([self.path("x.bin"), self.path("empty")], "several paths are Parquet files")):
+                           ([self.path("x.bin")], "no .*x.idx.*--tokens"),
+                           ([self.path("x.dat")], "packed by `tureen pack` itself"),
+                           ([self.path("x.dat"), self.path("empty")], "several paths are Parquet files")):
             with self.subTest(words):
                 self.assertRegex(self.run_pack(*words, self.path("p"), status=1), why)
 

@@ -18,6 +18,7 @@ from client_checks import PATIENCE_S, Tidy, golden, until
 
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
+from tureen import questions
 
 STATUS_OF_JOB = {"waits": {"draw": 0.25, "read": 0.5, "memory": 0, "decode": 1.25, "copy": 0,
                            "client": 7.0},
@@ -25,6 +26,29 @@ STATUS_OF_JOB = {"waits": {"draw": 0.25, "read": 0.5, "memory": 0, "decode": 1.2
 NOTHING = {"waits": dict.fromkeys(("draw", "read", "memory", "decode", "copy", "client"), 0.0),
            "waited_s": 0.0, "batches": 0, "samples": 0, "unreadable": {"count": 0, "samples": []},
            "sharing": {}, "rejoined": 0}
+
+
+class Book(unittest.TestCase):
+    """Questions without a connection."""
+
+    def test_broken_twice_and_closed(self) -> None:
+        book, asked = questions.Questions(), questions.Question(lambda job, tag: [], EXPLAIN)
+        book.ask(asked)
+        for tag in (1, 2):
+            self.assertIs(book.take(), asked)
+            self.assertIsNone(book.take())
+            book.sent(tag, asked)
+            book.again()
+        self.assertIsNone(book.answered(2), "a tag of the connection before")
+        self.assertIs(book.take(), asked)
+        book.sent(3, asked)
+        self.assertIsNone(asked.wait(0))
+        book.close()
+        late = questions.Question(lambda job, tag: [], EXPLAIN)
+        book.ask(late)
+        for question in (asked, late):
+            with self.assertRaisesRegex(tureen.LoaderClosed, "no job is running"):
+                question.wait(0)
 
 
 class Questions(Tidy):

@@ -28,6 +28,8 @@ from client_checks import PACKAGE, PATIENCE_S, SEED, Tidy, until
 
 import tureen
 import tureen.connection
+from tureen.courier import SILENT_HEARTBEATS_MAX, Courier
+from tureen.rejoining import Search
 from fake_server import JOIN, FakeServer, Job
 
 Hook = Callable[[str, Optional[Job]], None]
@@ -516,6 +518,55 @@ class LeavingAtTheEnd(unittest.TestCase):
         self.assertIsNone(connection.job.memory)
         self.assertIsNone(connection.arrivals.get_nowait())
         self.assertTrue(connection.arrivals.empty())
+
+
+class Silence(unittest.TestCase):
+    def test_a_pause_of_this_process_counts_for_one_heartbeat(self) -> None:
+        """A process that was stopped for long has not heard its server, and cannot know that it is gone."""
+        courier = Courier.__new__(Courier)
+        vars(courier).update(_endpoint="ipc:///x", _dealer=mock.Mock(), job=mock.Mock(), _broken=False,
+                             _heard=False, _beat_at=math.inf, _tick_at=0.0, _silence_s=0.0, _over=False,
+                             _loss=None)
+        now = 1000.0
+        courier._heartbeat(now, 1.0)
+        for _ in range(SILENT_HEARTBEATS_MAX):
+            self.assertFalse(courier._over)
+            courier._tick_at, now = now, now + 1
+            courier._heartbeat(now, 1.0)
+        self.assertTrue(courier._over)
+
+
+class Reasons(Gone):
+    def test_a_refusal_ends_with_the_server_that_gave_it(self) -> None:
+        """A server that refused the job and died too: the next one is looked for as soon as at first, and
+        what the dead one said is not told of the time that is over."""
+        search = Search("ipc:///none", tureen.ServerGone("it is gone"), 60)
+        busy = tureen.RequestRefused("busy", "full of jobs")
+        pauses = [search.failed(busy) for _ in range(2)]
+        self.assertEqual(pauses, [0.01, 0.02])
+        self.assertEqual(search.failed(tureen.NoServer("no answer")), 0.01)
+        self.assertEqual([search.failed(busy) for _ in range(2)], pauses)
+        search.failed(tureen.NoServer("no answer"))
+        with mock.patch.object(search, "left_s", lambda: 0.0):
+            with self.assertRaisesRegex(tureen.ServerGone, "did not come back"):
+                search.failed(tureen.NoServer("no answer"))
+            with self.assertRaisesRegex(tureen.ServerGone, "takes no job: .*full of jobs"):
+                search.failed(busy)
+
+
+class Forgotten(Gone):
+    def test_only_the_ring_is_closed(self) -> None:
+        """The server has given the job up and says nothing, over a connection that holds: no more than a
+        moment is waited for its reason, and the job is joined again."""
+        server = self.fake()
+
+        def give_up() -> None:
+            job = server.job()
+            job.ended = True
+            job.close()
+        server.hook = nth(server, "progress", 2, give_up)
+        self.assert_whole(self.run_through(self.loader(server)))
+        self.assertEqual(len(self.joins(server)), 2)
 
 
 class Interrupted(Gone):

@@ -30,7 +30,7 @@ PROCESSES, SAMPLES = 8, 24
 
 import tureen
 from forked_processes import Forked, forked_after
-from tureen import finding
+from tureen import finding, standby
 
 if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
@@ -71,6 +71,16 @@ def one_of_a_sweep(folder: str, data: str, number: int) -> None:
     print(json.dumps({"process": server.process, "log": server.log, "ids": sorted(ids)}))
 
 
+def one_of_two_projects(folder: str, data: str) -> None:
+    """A process.  Each project calls its data "train"."""
+    warnings.simplefilter("ignore", RuntimeWarning)
+    server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1)
+    with tureen.Loader(server.endpoint, batch_size=8, epochs=1, timeout=60) as loader:
+        samples = sum(len(batch.ids) for batch in loader)
+        print(json.dumps({"process": server.process, "served": server.names["train"], "samples": samples,
+                          "state": loader.state_dict()["dataset"]}))
+
+
 def setUpModule() -> None:
     global FORKED
     FORKED = forked_after("tureen")
@@ -92,9 +102,9 @@ class Case(unittest.TestCase):
         self.pids: List[int] = []
         self.addCleanup(self.no_server_is_left)
 
-    def make_data(self, name: str) -> str:
+    def make_data(self, name: str, samples: int = SAMPLES) -> str:
         photo = SOURCE / "tests" / "decode" / "golden" / "colour_420.jpg"
-        for index in range(SAMPLES):
+        for index in range(samples):
             folder = Path(self.folder, name, f"class_{index % 2}")
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(photo, folder / f"{index:03}.jpg")
@@ -119,11 +129,8 @@ class Case(unittest.TestCase):
                 os.kill(process, signal.SIGTERM)
             until("the server ends", lambda: not alive(process))
 
-
-class Sweep(Case):
-    def test_processes_that_race_get_one_server_and_leave_none(self) -> None:
-        jobs = [Forked(FORKED, dict(os.environ), one_of_a_sweep, self.folder, self.data, number)
-                for number in range(PROCESSES)]
+    def results_of(self, jobs: List[Forked]) -> List[Any]:
+        """What each process wrote, when all have ended well."""
         for job in jobs:
             self.addCleanup(job.kill)
         results = []
@@ -132,6 +139,14 @@ class Sweep(Case):
             output, errors = job.output()
             self.assertEqual(status, 0, errors)
             results.append(json.loads(output))
+        return results
+
+
+class Sweep(Case):
+    def test_processes_that_race_get_one_server_and_leave_none(self) -> None:
+        jobs = [Forked(FORKED, dict(os.environ), one_of_a_sweep, self.folder, self.data, number)
+                for number in range(PROCESSES)]
+        results = self.results_of(jobs)
         starters = [result for result in results if result["process"]]
         self.pids += [result["process"] for result in starters]
         self.assertEqual(len(starters), 1, results)
@@ -144,6 +159,22 @@ class Sweep(Case):
         log = Path(starters[0]["log"]).read_text(encoding="utf-8")
         self.assertEqual(log.count(" joined: train"), PROCESSES, log)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("s.sock")], [])
+
+
+class Projects(Case):
+    def test_each_gets_its_own_data_at_one_server(self) -> None:
+        """All of them ask in the same moment, and there is no server yet."""
+        others = self.make_data("others", SAMPLES - 1)
+        jobs = [Forked(FORKED, dict(os.environ), one_of_two_projects, self.folder, data)
+                for data in (self.data, others) * 3]
+        results = self.results_of(jobs)
+        self.pids += [result["process"] for result in results if result["process"]]
+        self.assertEqual(len(self.pids), 1)
+        self.assertEqual([result["samples"] for result in results], [SAMPLES, SAMPLES - 1] * 3)
+        self.assertEqual({result["state"] for result in results}, {"train"})
+        served = [{result["served"] for result in results[first::2]} for first in (0, 1)]
+        self.assertEqual([len(names) for names in served], [1, 1])
+        self.assertEqual(len(served[0] & {"train"}) + len(served[1] & {"train"}), 1, served)
 
 
 #  A process that goes on with a batch when it is told to: meanwhile its server is killed.
@@ -253,6 +284,23 @@ while os.path.exists(f"/proc/{{process}}"):
         served = tureen.status(self.endpoint)["datasets"]
         self.assertEqual([entry["name"] for entry in served], ["train", "more"])
 
+    def test_what_was_added_is_added_again(self) -> None:
+        """Before the loader's first job, and under a job; what was removed is not."""
+        server = self.serve(more=self.data)
+        server.add(val=self.make_data("val", SAMPLES - 1), test=self.data)
+        server.remove("test")
+        server.remove("more")
+        with tureen.Loader(self.endpoint, "val", batch_size=2, epochs=1, slots=3) as loader:
+            self.kill_server()
+            batches = iter(loader)
+            ids = next(batches).ids.tolist()
+            self.kill_server()
+            for batch in batches:
+                ids += batch.ids.tolist()
+        self.assertEqual(sorted(ids), list(range(SAMPLES - 1)))
+        self.pids.append(self.holder())
+        self.assertEqual([entry["name"] for entry in server.status()["datasets"]], ["train", "val"])
+
     def test_the_server_object_is_the_new_servers(self) -> None:
         started, found = self.serve(), self.serve()
         killed = self.kill_server()
@@ -296,6 +344,35 @@ while os.path.exists(f"/proc/{{process}}"):
                 pass
 
 
+class Again(unittest.TestCase):
+    def test_a_loss_does_not_go_on_with_the_pauses_of_the_last_one(self) -> None:
+        """Nor with what was said of it."""
+        endpoint = "ipc:///nowhere"
+        pauses: List[float] = []
+
+        class Watched(standby.Standby):
+            def _is_gone(self) -> bool:
+                return True
+
+            def _wait(self, pause_s: float) -> None:
+                pauses.append(pause_s)
+                super()._wait(0.01)
+
+        def start(left_s: float) -> None:
+            raise OSError("no room")
+
+        watched = Watched(endpoint, start)
+        with mock.patch.dict(standby._known, {endpoint: watched}):
+            watched.prepare()
+            for _ in range(2):
+                pauses.clear()
+                with watched.kept_up(lambda: 60.0):
+                    until("it was tried three times", lambda: len(pauses) >= 3)
+                    self.assertEqual(pauses[:3], [1.0, 2.0, 4.0])
+                    self.assertEqual(standby.trouble(endpoint), "no room")
+                until("it is forgotten", lambda: not standby.trouble(endpoint))
+
+
 class Serve(Case):
     def test_it_is_found_again_and_by_default(self) -> None:
         first = self.serve(endpoint=None)
@@ -323,28 +400,55 @@ class Serve(Case):
             self.assertTrue(alive(self.pids[1]))
             self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
 
-    def test_other_data_are_named(self) -> None:
-        other = self.make_data("other")
+    def test_what_it_lacks_is_added(self) -> None:
+        """While a job runs; under another name where there is other data of that name."""
+        other, val = self.make_data("other", SAMPLES - 1), self.make_data("val", SAMPLES - 2)
         self.serve()
-        with self.assertRaises(tureen.ServeFailed) as caught:
-            tureen.serve({"train": other, "val": self.data}, endpoint=self.endpoint)
-        for part in (f"its 'train' is {self.data}, and {other} was asked for", "no data set 'val'",
-                     self.endpoint):
-            self.assertIn(part, str(caught.exception))
+        with tureen.Loader(self.endpoint, batch_size=8) as running:
+            batches = iter(running)
+            next(batches)
+            with self.assertWarnsRegex(RuntimeWarning, f"data as 'train': {other} is 'train-......' there"):
+                server = self.serve(train=other, val=val)
+            for name, samples in (("train", SAMPLES - 1), ("val", SAMPLES - 2)):
+                with tureen.Loader(self.endpoint, name, batch_size=8, epochs=1) as loader:
+                    self.assertEqual(sum(len(batch.ids) for batch in loader), samples)
+            self.assertEqual([entry["name"] for entry in server.status()["datasets"]],
+                             ["train", server.names["train"], "val"])
+            self.assertEqual(len(next(batches).ids), 8)
         os.symlink(self.data, os.path.join(self.folder, "link"))
-        self.assertIsNone(self.serve(train=os.path.join(self.folder, "link")).process)
+        again = self.serve(train=os.path.join(self.folder, "link"))
+        self.assertEqual((again.process, again.names), (None, {"train": "train"}))
+        with self.assertRaisesRegex(tureen.ServeFailed, "cannot add what it lacks: .*there is no folder"):
+            server.add(test=os.path.join(self.folder, "nothing"))
 
-    def test_other_fields_are_named(self) -> None:
-        """Masks of another folder are other data; both forms of the option."""
+    def test_what_is_removed(self) -> None:
+        server = self.serve(val=self.make_data("val"))
+        with tureen.Loader(self.endpoint, "val", batch_size=2, rejoin=1000) as loader:
+            batches = iter(loader)
+            next(batches)
+            with self.assertRaisesRegex(tureen.RequestRefused, "in_use"):
+                server.remove("val")
+            self.assertEqual(server.remove("val", now=True), 1)
+            with self.assertRaisesRegex(tureen.JobEnded, "removed"):
+                for _ in batches:
+                    pass
+        self.assertEqual([entry["name"] for entry in server.status()["datasets"]], ["train"])
+        server.add(val=self.make_data("other", 3))
+        self.assertEqual(len(tureen.DataSet("val", self.endpoint)), 3)
+        server.remove("val")
+        server.remove("train")
+
+    def test_other_fields_are_other_data(self) -> None:
+        """Masks of another folder; both forms of the option."""
         masks, others = self.make_data("masks"), self.make_data("others")
         self.serve(arguments=["--field", f"train.mask=mask:{masks}"])
         self.assertIsNone(self.serve(arguments=[f"--field=train.mask=mask:{masks}/"]).process)
-        for asked, why in ((f"train.mask=mask:{others}", f"the field 'mask' of its 'train' is {masks}, and "
-                            f"{others} was asked for"),
-                           (f"train.depth=image:{masks}", "its 'train' has no field 'depth'")):
-            with self.assertRaisesRegex(tureen.ServeFailed,
-                                        f"{why}.*tureen drain --connect {self.endpoint}"):
-                self.serve(arguments=["--field", asked])
+        with self.assertWarnsRegex(RuntimeWarning, "other data as 'train'"):
+            server = self.serve(arguments=["--field", f"train.mask=mask:{others}"])
+        self.assertEqual([entry["folders"][1] for entry in server.status()["datasets"]], [masks, others])
+        with self.assertRaisesRegex(tureen.ServeFailed, "its 'train' has no field 'depth' .*its "
+                                    "'train-......' has no field 'depth'.*tureen remove train-"):
+            self.serve(arguments=["--field", f"train.depth=image:{masks}"])
 
     def test_classes_of_splits(self) -> None:
         """An empty class stays, or labels go by the other split's names; a server without that is told."""
@@ -378,8 +482,16 @@ class Serve(Case):
         later = time.time() + 60
         os.utime(os.path.join(self.data, "class_1"), (later, later))
         with self.assertWarnsRegex(RuntimeWarning, "class_1 or removed after .* had listed 'train': .*tureen "
-                                   "drain"):
-            self.serve()
+                                   "stop"):
+            server = self.serve()
+        #  Since the server began, but before this one was listed.
+        meanwhile = time.time() - 0.05
+        os.utime(os.path.join(self.data, "class_1"), (meanwhile, meanwhile))
+        server.add(val=self.data)
+        server.remove("train")
+        with mock.patch("tureen.serving._CLOCK_S", 0.0), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            server.add(val=self.data)
 
     def test_a_server_of_another_process_is_not_stopped(self) -> None:
         first, second = self.serve(), self.serve()
@@ -387,6 +499,41 @@ class Serve(Case):
             second.stop()
         first.stop()
         first.stop()
+
+    def test_loaders_that_still_have_a_job_are_told(self) -> None:
+        server = self.serve()
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=1, rejoin=0) as loader:
+            batches = iter(loader)
+            next(batches)
+            with self.assertWarnsRegex(RuntimeWarning, "still have 1 job at .* Close the loaders first"):
+                server.stop()
+        server = self.serve()
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=1) as loader, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
+            server.stop()
+
+    def test_a_path_alone(self) -> None:
+        with self.assertRaisesRegex(ValueError, "a folder for each data set: write serve.train='.*/train', "
+                                    "val='.*/val'.$"):
+            for name in ("train", "val"):
+                os.makedirs(os.path.join(self.folder, "splits", name))
+            tureen.serve(os.path.join(self.folder, "splits"), endpoint=self.endpoint)
+        server = tureen.serve(Path(self.data), endpoint=self.endpoint, cache="16M", workers=1, idle=60)
+        self.addCleanup(server.stop)
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=1) as loader:
+            self.assertEqual(loader.samples, SAMPLES)
+
+    def test_old_logs_go(self) -> None:
+        old, young, other = (os.path.join(self.folder, name) for name in
+                             ("tureen-serve-old.log", "tureen-serve-young.log", "other.log"))
+        for path in (old, young, other):
+            Path(path).touch()
+        for path in (old, other):
+            os.utime(path, (time.time() - 8 * 24 * 3600,) * 2)
+        with self.assertRaises(tureen.ServeFailed):
+            self.serve(train=os.path.join(self.folder, "nothing"))
+        self.assertEqual([os.path.exists(path) for path in (old, young, other)], [False, True, True])
 
     def test_a_server_that_cannot_start_says_why(self) -> None:
         with self.assertRaises(tureen.ServeFailed) as caught:
@@ -422,9 +569,9 @@ class Serve(Case):
         with mock.patch.dict(os.environ, nowhere):
             with self.assertRaisesRegex(tureen.ServeFailed, "no keys for the object store"):
                 self.serve(train="s3://bucket/train/")
-        self.serve()
-        with self.assertRaisesRegex(tureen.ServeFailed, "and s3://bucket/train was asked for"):
-            self.serve(train="s3://bucket/train/")
+            self.serve()
+            with self.assertRaisesRegex(tureen.ServeFailed, "cannot add .*no keys for the object store"):
+                self.serve(train="s3://bucket/train/")
 
     def test_a_server_that_does_not_answer_is_waited_for_and_explained(self) -> None:
         first = self.serve()
@@ -437,6 +584,11 @@ class Serve(Case):
         self.assertIn("does not answer: it is stopped or very busy, or it does not serve user "
                       f"{os.geteuid()} (process {first.process} holds its lock)",
                       str(caught.exception))
+
+    def test_two_data_sets_of_one_name(self) -> None:
+        for datasets in ("/a", {"train": "/a"}):
+            with self.assertRaisesRegex(ValueError, "^two data sets are called 'train', '/a' and '/b'; "):
+                tureen.serve(datasets, endpoint=self.endpoint, train="/b")
 
 
 class NoServer(Case):

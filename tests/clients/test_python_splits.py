@@ -107,13 +107,12 @@ class Names(Packs):
 
     def test_the_servers_words(self) -> None:
         """Those of `tureen pack` and `tureen serve`, which look at folders and at labels files, are these."""
-        words, columns = (Path(HERE, "../../source/catalogue", name).read_text(encoding="utf-8")
-                          for name in ("splits.c", "catalogue_splits.c"))
+        source = Path(HERE, "../../source/catalogue/splits.c").read_text(encoding="utf-8")
         self.assertEqual({word: kind.lower() for word, kind in
-                          re.findall(r'{ "(\w+)", SPLIT_(\w+) }', words)}, splits._CANONICAL)
-        found, = re.findall(r"s_columns \[\] = {(.*?)};", columns, re.DOTALL)
+                          re.findall(r'{ "(\w+)", SPLIT_(\w+) }', source)}, splits._CANONICAL)
+        found, = re.findall(r"s_columns \[\] = {(.*?)};", source, re.DOTALL)
         self.assertEqual(tuple(re.findall(r'"(\w+)"', found)), splits.COLUMNS)
-        self.assertIn(f"enum {{ VALUES_MAX = {splits.VALUES_MAX} }};", columns)
+        self.assertIn(f"enum {{ VALUES_MAX = {splits.VALUES_MAX} }};", source)
 
     def test_what_is_said_and_chosen(self) -> None:
         parts = splits.parts_of_folder(self.lay("test-00000-of-00001 train-00000-of-00002 "

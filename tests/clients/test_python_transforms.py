@@ -200,6 +200,13 @@ class Json(unittest.TestCase):
         self.check(T.Decode(["image", "mask"], exact=False, orientation=True, max_pixels=99), {
             "op": "decode", "fields": ["image", "mask"], "exact": False, "orientation": True,
             "max_pixels": 99})
+        self.check(T.Decode(["image", T.DecodeBoxes((9, 5), "boxes", 2.5, truncate=True),
+                             T.DecodeArray("int32", [512], True, True, "tokens")]), {
+            "op": "decode", "fields": [
+                "image", {"field": "boxes", "as": "boxes", "shape": [9, 5], "min_size": 2.5,
+                          "truncate": True},
+                {"field": "tokens", "as": "array", "dtype": "int32", "shape": [512], "ragged": True,
+                 "truncate": True}]})
         self.check(T.DecodeBytes(5), {"op": "decode", "as": "bytes", "length": 5})
         self.check(T.DecodeArray(np.float64, (2, 3)), {"op": "decode", "as": "array", "dtype": "float64",
                                                        "shape": [2, 3]})
@@ -440,6 +447,94 @@ class Version2(unittest.TestCase):
             T.translate([image, plain, normalize, self.theirs("JPEG"),
                          self.theirs("ToDtype", dtype={}, scale=True)])
         self.assertEqual([place for place, _, _ in caught.exception.problems], [3, 4, 5])
+
+
+def turned(image: Any) -> Any:
+    return image.transpose(2)
+
+
+class Splitting(unittest.TestCase):
+    """The longest head, and the rest as a function."""
+    CROP = T.RandomResizedCrop(4)
+
+    def test_where_it_is_cut(self) -> None:
+        blur, image = Version2.theirs("JPEG"), Version2.theirs("ToImage")
+        flip = Version2.theirs("RandomHorizontalFlip", p=0.5)
+        crop = Version2.theirs("CenterCrop", size=(4, 4))
+        for given, head, left in (
+                ([self.CROP, blur, flip], [self.CROP], 2),
+                (Version2.theirs("Compose", transforms=[[self.CROP, flip], crop, image, flip, blur]),
+                 [self.CROP, T.RandomHorizontalFlip(), T.CenterCrop(4), T.PILToTensor(),
+                  T.RandomHorizontalFlip()], 1),
+                ([T.Resize(8), self.CROP, image, self.CROP], [T.Resize(8), self.CROP, T.PILToTensor()], 1),
+                ([self.CROP, T.Views(2), turned], [self.CROP], 2),
+                ([self.CROP, T.FiveCrop(2), turned], [self.CROP], 2),
+                ([self.CROP, turned, T.MixUp(num_classes=3)], [self.CROP], 2)):
+            cut = T.split(given)
+            assert cut.map is not None
+            self.assertEqual((cut.transform, len(cut.map.transforms)), (T.Compose(head), left))
+        self.assertRegex(str(T.split([self.CROP, turned, blur])),
+                         "^by the server: RandomResizedCrop; by map=: turned, JPEG [(]Python code, .*[)]$")
+        whole = T.split([self.CROP, flip])
+        self.assertEqual(whole, (T.Compose([self.CROP, T.RandomHorizontalFlip()]), None))
+        self.assertTrue(str(whole).endswith("; by map=: nothing"))
+        self.assertTrue(T.split([T.Resize((8, 8)), turned], pillow13=True).transform.transforms[0].pillow13)
+
+    def test_what_cannot_be_cut(self) -> None:
+        for given, place in (([turned], 1), ([T.Resize(8), turned], 2),
+                             ([Version2.theirs("ToImage"), self.CROP], 2)):
+            with self.assertRaisesRegex(T.UnsupportedTransform, "images still differ in size") as caught:
+                T.split(given)
+            self.assertEqual(caught.exception.problems[0][0], place)
+        with self.assertRaisesRegex(ValueError, "no transform to be split"):
+            T.split([])
+
+    def test_masks_do_not_follow_the_rest(self) -> None:
+        flip = Version2.theirs("RandomHorizontalFlip", p=0.5)
+        for beside in ("mask", T.DecodeMask("depth"), T.DecodeBoxes((9, 5), "boxes")):
+            decode = T.Decode(["image", beside])
+            with self.assertRaisesRegex(T.UnsupportedTransform, "done to the image alone") as caught:
+                T.split([decode, self.CROP, turned, flip])
+            self.assertEqual(caught.exception.unsupported, (turned,))
+            self.assertIsNone(T.split([decode, self.CROP, flip]).map)
+        tokens = T.DecodeArray("int32", [512], ragged=True, field="tokens")
+        for decode in (T.Decode(), T.Decode(["image", tokens])):
+            self.assertIsNotNone(T.split([decode, T.Share(), self.CROP, turned, flip]).map)
+
+    @unittest.skipUnless(V, "torchvision or Pillow is not installed")
+    def test_the_rest(self) -> None:
+        """Of samples of both loaders, behind an image and behind a tensor; it can be pickled."""
+        pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
+        tensor = torch.from_numpy(pixels).movedim(-1, 0)
+        picture = np.asarray(turned(Image.fromarray(pixels)))
+        self.assertEqual(picture.shape, (5, 4, 3))
+        rest = pickle.loads(pickle.dumps(T.split([self.CROP, turned]).map))
+        image, label = rest((tensor, 3))
+        self.assertEqual((label, image.is_contiguous()), (3, True))
+        self.assertTrue(np.array_equal(image.movedim(0, -1).numpy(), picture))
+        self.assertTrue(np.array_equal(rest(tensor).movedim(0, -1).numpy(), picture))
+        named = rest({"image": pixels, "label": 3})
+        self.assertEqual(named["label"], 3)
+        self.assertTrue(np.array_equal(named["image"], picture))
+        grey = rest({"image": pixels[..., :1]})["image"]
+        self.assertTrue(np.array_equal(grey, picture[..., 0]))
+        behind = T.split([self.CROP, T.ToTensor(), abs, V.Normalize(0.5, 0.5)]).map
+        assert behind is not None
+        floats = tensor.float() / 255
+        self.assertTrue(torch.equal(behind((floats, 3))[0], V.Normalize(0.5, 0.5)(floats)))
+        self.assertTrue(np.array_equal(behind({"image": floats.numpy()})["image"],
+                                       V.Normalize(0.5, 0.5)(floats).numpy()))
+        whole = T.split([self.CROP, turned, V.ToTensor()]).map
+        assert whole is not None
+        self.assertTrue(torch.equal(whole(tensor), V.ToTensor()(turned(Image.fromarray(pixels)))))
+
+    def test_albumentations_get_arrays(self) -> None:
+        theirs = type("Compose", (), {"__module__": "albumentations.core.composition",
+                                      "__call__": lambda self, image: {"image": image[::2]}})()
+        cut = T.split([self.CROP, theirs])
+        assert cut.map is not None
+        pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+        self.assertTrue(np.array_equal(cut.map({"image": pixels})["image"], pixels[::2]))
 
 
 class Mixes(unittest.TestCase):

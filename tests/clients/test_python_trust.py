@@ -81,6 +81,9 @@ class Trust(unittest.TestCase):
         self.refused("open/s.sock", "may write to the folder '")
         (self.place / "open").chmod(0o775)
         self.refused("open/s.sock", "chmod go-w it")
+        self.file("open/s.sock")            # also where a server, or someone else, has made the socket
+        self.refused("open/s.sock", f"the folder '{self.place}/open' and replace")
+        (self.place / "open/s.sock").unlink()
         (self.place / "open").chmod(0o1777)
         self.trusted("open/s.sock", False)
         (self.place / "open").chmod(0o777)
@@ -90,6 +93,8 @@ class Trust(unittest.TestCase):
         os.environ["XDG_RUNTIME_DIR"] = str(self.place / "login")
         self.folder("login/tureen", 0o1777)
         self.refused("login/tureen/server.sock", "may write to the folder '")
+        self.file("login/tureen/server.sock")
+        self.refused("login/tureen/server.sock", f"the folder '{self.place}/login/tureen' and replace")
 
     @NEEDS_ROOT
     def test_what_a_stranger_made(self) -> None:
@@ -121,6 +126,8 @@ class Trust(unittest.TestCase):
             self.trusted("tureen-here2/server.sock", False)
             self.trusted("tureen-here", False)
             self.assertFalse(held.exists())
+            with mock.patch.object(os, "mkdir", side_effect=OSError(30, "Read-only file system")):
+                self.trusted("tureen-here/server.sock", False)
             self.trusted("tureen-here/server.sock", True)
             self.assertEqual(held.stat().st_mode & 0o7777, 0o700)
             held.chmod(0o755)

@@ -10,7 +10,6 @@
 #include "golden.h"
 #include "handover.h"
 #include "seed.h"
-#include "window.h"
 
 enum { SLOT_BYTES = 256, BATCH = 2, MOST = 5, LENGTHS_AT = 64, ROUNDS = 200 };
 
@@ -66,7 +65,7 @@ test_rows_lie_behind_one_another (void **state)
     message_joined_t *joined = s_joined (&error);
     handover_t *handover = handover_new ();
     attach_t *none = NULL;
-    window_t *window = window_new (handover, &joined, &none, ring, 0);
+    window_t *window = handover_window_new (handover, &joined, &none, ring, 0);
     course_t *course = course_new (NULL, 0, 9);
     assert_true (window && course);
     handover_open (handover, &window, &course);

@@ -161,7 +161,7 @@ static void
 test_a_refusal_that_passes (void **state)
 {
     (void) state;
-    static const char *const codes [] = { "busy", "budget", "stopping" };
+    static const char *const codes [] = { "busy", "opening", "budget", "stopping" };
     for (size_t index = 0; index < sizeof codes / sizeof *codes; index++) {
         fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .deed = FAKE_DIE_RING, .deed_batches = 3,
             .refuse = "not now", .refuse_code = codes [index], .refuse_after = 1, .refuse_times = 2 };
@@ -183,6 +183,30 @@ test_a_refusal_that_passes (void **state)
         tureen_loader_destroy (&loader);
         fake_destroy (&fake);
     }
+}
+
+//  A job that comes back as a run of its own: the user is told, and it goes on by its new name.
+static void
+test_a_fork (void **state)
+{
+    (void) state;
+    fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .deed = FAKE_DIE_RING, .deed_batches = 3,
+        .deed_times = 2, .forks = true };
+    fake_server_t *fake = fake_new (&plan);
+    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .rejoin_ms = PATIENCE_MS });
+    reader_t reader = { .random = 1 };
+    s_read_all (loader, &reader);
+    s_check_once (&reader);
+    fake_seen_t seen = fake_seen (fake);
+    assert_int_equal (seen.joins, 3);
+    assert_string_equal (seen.run, "00000000000000000000000000000001");
+    free (tureen_loader_notice (loader));
+    char *back = tureen_loader_notice (loader);
+    assert_non_null (back);
+    assert_non_null (strstr (back, "going on as job 8, a fork: its run goes on elsewhere"));
+    free (back);
+    tureen_loader_destroy (&loader);
+    fake_destroy (&fake);
 }
 
 //  A server that takes the job each time and ends at once is as good as none: it is not asked without a
@@ -282,6 +306,8 @@ test_what_is_the_end (void **state)
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "run is taken", .refuse_code = "job_taken",
             .refuse_after = 1 }, 0, { "run is taken (job_taken)", "refused" } },
         { { .deed = FAKE_END_FENCED, .deed_batches = 3 }, 0, { "(fenced)", "ended the job" } },
+        { { .deed = FAKE_END_REMOVED, .deed_batches = 3 }, 0,
+            { "the job is over (removed)", "ended the job" } },
         { { .deed = FAKE_DIE, .deed_batches = 3 }, 400,
             { "looked for it again for ", "no server answered" } },
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "it ends", .refuse_code = "stopping",
@@ -494,6 +520,10 @@ test_tries_are_paced (void **state)
     rejoin_found (&rejoin, 68000);
     rejoin_begin (&rejoin, "again", true, 90000);
     assert_true (rejoin_is_due (&rejoin, 90000) && !rejoin_is_over (&rejoin, 99999));
+    //  What was heard in the search before is not said of this one.
+    rejoin_explain (&rejoin, "ipc:///x", 91000, &error);
+    assert_string_equal (error.text, "again; looked for it again for 1 seconds at ipc:///x: no server "
+        "answered");
 }
 
 //  A server that came back with other arrays would change the user's types under way.  One that does not know
@@ -536,6 +566,7 @@ main (void)
         cmocka_unit_test (test_the_server_is_killed),
         cmocka_unit_test (test_other_ends),
         cmocka_unit_test (test_a_refusal_that_passes),
+        cmocka_unit_test (test_a_fork),
         cmocka_unit_test (test_a_server_that_gives_nothing),
         cmocka_unit_test (test_a_list_goes_on),
         cmocka_unit_test (test_what_is_the_end),

@@ -64,8 +64,10 @@ class Arguments(unittest.TestCase):
                 DataLoader("train", **{name: value})
         with self.assertRaisesRegex(TypeError, "not a TensorDataset: start one with `tureen serve"):
             DataLoader(torch.utils.data.TensorDataset(torch.zeros(3)))
-        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'shufle'"):
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'shufle': did you mean shuffle"):
             DataLoader("train", shufle=True)
+        with self.assertRaisesRegex(TypeError, "^ids is True where .* sampler="):
+            DataLoader("train", ids=[3, 1])
         with self.assertRaisesRegex(ValueError, "batch_size must be from 1"):
             DataLoader("train", 0)
         with self.assertRaisesRegex(RuntimeError if not torch.cuda.is_available() else AssertionError,
@@ -133,6 +135,8 @@ class Arguments(unittest.TestCase):
         self.assertEqual(added, steps + [{"op": "normalize", "mean": [0.5, 0.4, 0.3],
                                           "std": [0.25, 0.5, 1.0]},
                                          {"op": "cast", "dtype": "float16"}])
+        self.assertEqual(pipeline_of(steps, None, (0.5, torch.tensor(0.25)))[-1],
+                         {"op": "normalize", "mean": 0.5, "std": 0.25})
         self.assertEqual(steps, [{"op": "center_crop", "size": 8}], "the user's list is the user's")
         self.assertEqual(pipeline_of("train", torch.bfloat16, None)[-1], {"op": "cast", "dtype": "bfloat16"})
         for dtype, norm, error, why in ((torch.int64, None, ValueError, "dtype must be one of torch.uint8"),
@@ -168,16 +172,67 @@ class Arguments(unittest.TestCase):
             DataLoader("train", transform=theirs.LinearTransformation(torch.eye(3), torch.zeros(3)))
 
     def test_it_is_mere_configuration_until_it_is_used(self) -> None:
-        """Also there is nothing by which frameworks could take a loader apart and make another of it."""
+        """Also the only loader that frameworks can make of its parts is one of its own batches."""
         loader = DataLoader("train", 8, sampler=torch.utils.data.SequentialSampler(range(9)),
                             endpoint="ipc:///nowhere")
         for twin in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
             self.assertEqual((twin.epoch, len(twin), twin.batch_size), (0, 2, 8))
         self.assertNotIsInstance(loader, torch.utils.data.DataLoader)
-        for name in ("collate_fn", "num_workers"):
-            self.assertFalse(hasattr(loader, name), name)
-        self.assertIsNone(loader.batch_sampler)
+        self.assertFalse(hasattr(loader, "num_workers"))
+        self.assertIsNone(loader.prefetch_factor)
+        self.assertEqual(loader.collate_fn([5]), 5)
+        self.assertEqual(str(next(iter(loader.batch_sampler))), "[<batch 0 of the loop>]")
         self.assertIsInstance(loader.sampler, torch.utils.data.SequentialSampler)
+
+    def test_the_words_of_the_other_loader(self) -> None:
+        """Each takes the other's names where it means the same, and else says what it has instead."""
+        compose = transforms.Compose([transforms.Resize((8, 8)), transforms.CenterCrop(4)])
+        for given, same in (({"pipeline": compose}, {"transform": compose}),
+                            ({"pipeline": "train"}, {"transform": "train"})):
+            made = [DataLoader("train", endpoint="ipc:///nowhere", **options)._source.loader._request.pipeline
+                    for options in (given, same)]
+            self.assertEqual(*made)
+        for given, same in (
+                ({"transform": compose, "shuffle": True}, {"pipeline": compose, "order": "shared"}),
+                ({"transform": "eval", "shuffle": False}, {"pipeline": "eval", "order": "list"}),
+                ({"shuffle": True, "seed": 3}, {"seed": 3}),
+                ({"shuffle": True, "order": "private"}, {"order": "private"})):
+            made = [tureen.Loader("ipc:///nowhere", **options)._request for options in (given, same)]
+            self.assertEqual(*[(request.order, request.pipeline) for request in made])
+        for kind in (tureen.Loader, DataLoader):
+            with self.assertRaisesRegex(ValueError, "names of one argument"):
+                kind(dataset="train", transform="eval", pipeline="eval")
+            with self.assertRaisesRegex(ValueError, "contradict each other"):
+                kind(dataset="train", shuffle=True, order="list")
+            with self.assertRaisesRegex(TypeError, r"^(Data)?Loader\(\) .*: did you mean batch_size"):
+                kind(dataset="train", batchsize=3)
+        for name, instead in (("sampler", "ids="), ("device", "DataLoader"), ("normalize", "Normalize"),
+                              ("num_workers", "map_workers="), ("fields", "by name already"),
+                              ("collate_fn", "map_batch="), ("generator", "seed=")):
+            with self.assertRaisesRegex(TypeError, f"^{name}= cannot be given: .*{instead}"):
+                tureen.Loader(**{name: 3})
+
+    def test_they_say_what_they_are(self) -> None:
+        where = "at ipc:///nowhere: batches of 8, "
+        self.assertEqual(repr(tureen.Loader("ipc:///nowhere", batch_size=8, epochs=2, seed=1)),
+                         f"<tureen.Loader 'train' {where}seeded, 2 epochs>")
+        self.assertEqual(repr(tureen.Loader("ipc:///nowhere", "val", 8)),
+                         f"<tureen.Loader 'val' {where}shared, without end>")
+        self.assertEqual(repr(DataLoader("train", 8, True, endpoint="ipc:///nowhere")),
+                         f"<tureen.torch.DataLoader 'train' {where}shared>")
+        self.assertEqual(repr(DataLoader("train", 8, sampler=[1], epochs=3, endpoint="ipc:///nowhere")),
+                         f"<tureen.torch.DataLoader 'train' {where}sampler, 3 epochs>")
+
+    def test_a_sampler_that_does_not_shuffle(self) -> None:
+        """Lightning's overfit_batches looks for one of this class in a loader, and refuses others."""
+        with mock.patch.object(tureen.torch.loader._DataSet, "__len__", return_value=11):
+            for order, sequential in (({}, True), ({"shuffle": True}, False), ({"seed": 3}, False),
+                                      ({"order": "list"}, True)):
+                sampler = DataLoader("train", 8, endpoint="ipc:///nowhere", **order).sampler
+                self.assertEqual(isinstance(sampler, torch.utils.data.SequentialSampler), sequential)
+                self.assertEqual(len(sampler), 11)
+            sampler = DataLoader("train", 8, endpoint="ipc:///nowhere").sampler
+            self.assertEqual(list(sampler), list(range(11)))
 
     def test_the_samplers_set_epoch_is_the_loaders(self) -> None:
         """Scripts of several GPUs call it before each loop."""

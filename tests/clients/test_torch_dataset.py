@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 import tureen
+from tureen import names
 from tureen.torch import DataLoader
 
 SAMPLES = 22
@@ -219,6 +220,29 @@ class Singles(unittest.TestCase):
             self.assertIn("00009.jpg: ", str(caught.exception))
             self.assertIn("bad_sample", str(caught.exception))
         self.assertEqual(data[8][1], LABELS[8])
+
+
+class OtherNames(unittest.TestCase):
+    def test_all_epochs_are_of_the_data_that_were_meant(self) -> None:
+        """The server calls them "train"; of another name of the server's only the user's is seen."""
+        def call(served: str) -> None:
+            data = names.Data("mine", served)
+            data.served = served
+            names.note(SERVER.endpoint, [data])
+        self.addCleanup(names.forget, SERVER.endpoint)
+        for options in ({"sampler": range(12)}, {"shuffle": True}):
+            call("train")
+            with loader("mine", **options) as mine:
+                for _ in range(2):
+                    for _ in mine:
+                        self.assertEqual([job["dataset"] for job in SERVER.status()["jobs"]], ["train"])
+                    call("spoilt")
+                self.assertEqual((mine.dataset.name, mine.dataset.classes, mine.dataset[5][1]),
+                                 ("mine", ("class_0", "class_1", "class_2"), LABELS[5]))
+                with tempfile.TemporaryFile() as file:
+                    torch.save(mine.state_dict(), file)     # plain
+                    file.seek(0)
+                    self.assertEqual(torch.load(file, weights_only=True), mine.state_dict())
 
 
 class Subsets(unittest.TestCase):

@@ -107,6 +107,25 @@ def taken_by_threads(batches: Any) -> List[int]:
     return flat(taken)
 
 
+class Rest:
+    """Accelerate's SkipBatchSampler."""
+
+    def __init__(self, batch_sampler: Any, count: int) -> None:
+        self.batch_sampler, self._count = batch_sampler, count
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler) - self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return (step for index, step in enumerate(self.batch_sampler) if index >= self._count)
+
+
+def without_first(train: DataLoader, count: int) -> Any:
+    """As its skip_first_batches."""
+    return torch.utils.data.DataLoader(train.dataset, collate_fn=train.collate_fn,
+                                       batch_sampler=Rest(train.batch_sampler, count))
+
+
 ORDERS: Dict[str, Dict[str, Any]] = {
     "in order": {}, "shared": {"shuffle": True}, "private": {"order": "private"}, "seeded": {"seed": 7},
     "dropped": {"shuffle": True, "drop_last": True}, "sampler": {"sampler": SAMPLER_IDS}}
@@ -529,6 +548,93 @@ class States(unittest.TestCase):
                         self.assertEqual((len(whole), len(set(whole))), (expected, expected))
                     else:
                         self.assertEqual(sorted(whole), sorted(in_first))
+
+    def test_steps_that_are_left_out(self) -> None:
+        """What Accelerate's skip_first_batches makes of a loader has the rest of the epoch: behind a state in
+        every order, and without one where the order comes again.  The next loop is the next epoch."""
+        for name, order in ORDERS.items():
+            for state_of in ("given", "trained"):
+                given: List[int] = []
+                with loader(**order) as train:
+                    batches = iter(train)
+                    first, state = flat(ids_of(itertools.islice(batches, 1))), train.state_dict()
+                    whole = first + flat(ids_of(batches))
+                for loaded in (True, False):
+                    if not loaded and name not in ("in order", "seeded"):
+                        continue
+                    with self.subTest(name, loaded=loaded, of=state_of), \
+                            loader(**order, state_of=state_of) as train:
+                        if loaded:
+                            train.load_state_dict(state)
+                        rest = without_first(train, 1)
+                        self.assertEqual(len(rest), len(train) - 1)
+                        given = first[:]
+                        for batch in rest:
+                            given += batch[-1].tolist()
+                            if state_of == "trained":
+                                train.trained(batch)
+                        if name in ("shared", "private", "dropped"):
+                            self.assertEqual((len(given), len(set(given))), (len(whole), len(whole)))
+                        else:
+                            self.assertEqual(given, whole)
+                        self.assertEqual((train.epoch, int(train.state_dict()["epoch"])), (1, 1))
+                        self.assertEqual(len(ids_of(without_first(train, 0))), len(train))
+
+    def test_all_steps_are_left_out(self) -> None:
+        """Then their epoch is behind, without one of its batches.  Behind its last one a state of
+        state_of="trained", and one that is taken between loops, have it behind already."""
+        for name, order in ORDERS.items():
+            with loader(**order) as train:
+                first = ids_of(train)
+                between = train.state_dict()
+                second = ids_of(train)
+            for of, loaded in (("given", None), ("trained", None), ("given", between),
+                               ("given", self.behind_the_last(order, "given")),
+                               ("trained", self.behind_the_last(order, "trained"))):
+                with self.subTest(name, of=of, loaded=loaded), loader(**order, state_of=of) as train:
+                    if loaded is not None:
+                        train.load_state_dict(loaded)
+                    self.assertEqual(ids_of(without_first(train, len(train))), [])
+                    self.assertEqual((train.epoch, int(train.state_dict()["epoch"])), (1, 1))
+                    ids = ids_of(train)
+                    self.assertEqual(len(ids), len(first))
+                    if name in ("in order", "seeded"):
+                        self.assertEqual(ids, second)
+                    self.assertEqual(train.epoch, 2)
+
+    def behind_the_last(self, order: Dict[str, Any], state_of: str) -> Any:
+        """The state in the loop's last step."""
+        with loader(**order, state_of=state_of) as train:
+            for batch in train:
+                if state_of == "trained":
+                    train.trained(batch)
+                state = train.state_dict()
+        return state
+
+    def test_the_epoch_of_steps_that_are_left_out(self) -> None:
+        """Trainer tells it to the batch sampler, if at all."""
+        with loader(seed=7) as train:
+            train.set_epoch(2)
+            wanted = ids_of(train)
+        with loader(seed=7) as train:
+            rest = without_first(train, 2)
+            rest.batch_sampler.batch_sampler.set_epoch(2)
+            self.assertEqual(ids_of(rest), wanted[2:])
+
+    def test_steps_of_which_nothing_is_known_are_not_left_out(self) -> None:
+        """The loader is as it was then."""
+        with loader(shuffle=True) as train:
+            next(iter(train))
+            state = train.state_dict()
+        for order, loaded, count in (("shared", None, 1), ("private", None, 2), ("sampler", None, 1),
+                                     ("shared", state, 2)):
+            with self.subTest(order, count=count), loader(**ORDERS[order]) as train:
+                if loaded is not None:
+                    train.load_state_dict(loaded)
+                with self.assertRaisesRegex(tureen.StateError, f"^{count} batches of epoch 0 are to be left "
+                                            f"out(.|\n)* behind {int(loaded is not None)}: "):
+                    next(iter(without_first(train, count)))
+                self.assertEqual((train.epoch, len(ids_of(train))), (0, len(train) - (loaded is not None)))
 
     def test_between_loops_and_before_the_first(self) -> None:
         for name, order in ORDERS.items():

@@ -113,6 +113,24 @@ class WhichNode(unittest.TestCase):
             with self.assertRaisesRegex(tureen.StateError, "node 1 of 4.*would come twice"):
                 iter(loader)
 
+    def test_a_state_that_comes_when_the_node_is_known(self) -> None:
+        """Since a question was asked: it is checked at once, as a state of this node."""
+        path = HERE.parent / "golden" / "state_part.json"
+        state = json.loads(path.read_text(encoding="utf-8"))
+        for node in (1, 2):
+            there = {"RANK": str(node), "WORLD_SIZE": "4", "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": "4",
+                     "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "run-7"}
+            with mock.patch.dict(os.environ, there, clear=True), \
+                    mock.patch.object(torch_ranks, "_process_group", lambda node=node: (node, 4)):
+                loader = DataLoader("train", 8, endpoint=OWN, shuffle=True, parts="fixed")
+                self.assertFalse(loader._membership.settled)
+                loader._membership.settle()
+                if node == 1:
+                    loader.load_state_dict(state)
+                    self.assertEqual(loader.epoch, 3)
+                else:
+                    with self.assertRaisesRegex(tureen.StateError, "node 1 of 4.*node 2 of 4"):
+                        loader.load_state_dict(state)
 
     def test_states_are_gathered_by_the_process_group(self) -> None:
         """Without one, an error with the remedy; of a process alone it is the state."""

@@ -229,8 +229,8 @@ class Scripts(unittest.TestCase):
         exec(added(imports) + in_function(added(main)), known)
         for loader in (known["loader_train"].loader, known["loader_eval"].loader):
             #  _set_loader_epoch () looks at these before each epoch.
-            for other in (loader.dataset, loader.batch_sampler):
-                self.assertFalse(hasattr(other, "set_epoch"))
+            self.assertFalse(hasattr(loader.dataset, "set_epoch"))
+            loader.batch_sampler.set_epoch(0)
             loader.sampler.set_epoch(0)
         self.take(known["loader_train"], drop_last=True)
         images = self.take(known["loader_eval"])

@@ -53,6 +53,7 @@ if not HAS_RAY and not HAS_OPTUNA:
 import torch_or_skip                    # noqa: F401  # ends this program where there is no PyTorch
 
 import tureen
+from exactly_once import assert_exactly_once
 from tureen.finding import lock_holder
 from tureen.torch import DataLoader
 
@@ -296,7 +297,7 @@ class Tuning(unittest.TestCase):
                  for line in path.read_text(encoding="ascii").splitlines()]
         epochs = [note for note in noted if "epoch" in note]
         for note in epochs:
-            self.assertEqual(sorted(note["ids"]), list(range(SAMPLES)), note)
+            assert_exactly_once(self, note["ids"], SAMPLES)
         [killed] = [note["killed"] for note in noted if "killed" in note]
         best = BEST[how[-1]]
         self.assertNotIn(killed, [note["server"] for note in epochs

@@ -321,13 +321,14 @@ test_drained_behind_an_epoch (void **state)
     }
 }
 
-//  `busy` at the first join is asked again, four times at most; other refusals are not.
+//  `busy` and `opening` at the first join are asked again, four times at most; other refusals are not.
 static void
 test_a_busy_server (void **state)
 {
     (void) state;
     static const struct { const char *code; uint64_t times, joins; } cases [] = {
-        { "busy", 2, 3 }, { "busy", 0, 5 }, { "budget", 1, 1 }, { "forbidden", 1, 1 }, { "revoked", 1, 1 }
+        { "busy", 2, 3 }, { "opening", 2, 3 }, { "busy", 0, 5 }, { "budget", 1, 1 }, { "forbidden", 1, 1 },
+        { "revoked", 1, 1 }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .refuse = "not now",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "http.h"
-#include "key_answer.h"
+#include "key_source.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -38,27 +38,27 @@ s_code (const char *text, size_t size)
 
 //  Keys that were taken can stand in a header; others are none.
 static void
-s_keys (int (*parse) (const char *, size_t, access_key_t **, char *), const char *text, size_t size)
+s_keys (int (*parse) (const char *, size_t, account_key_t **, char *), const char *text, size_t size)
 {
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
     int rc = parse (text, size, &key, code);
     s_require ((rc == 0) == (key != NULL) && strlen (code) < sizeof code);
     if (!key)
         return;
-    s_require (strlen (key->name) > 0 && strlen (key->name) <= ACCESS_KEY_NAME_MAX
+    s_require (strlen (key->name) > 0 && strlen (key->name) <= ACCOUNT_KEY_NAME_MAX
         && !strpbrk (key->name, "\r\n /") && strncmp (key->secret, "AWS4", 4) == 0
         && strlen (key->secret) > 4);
-    s_require (!key->token || (strlen (key->token) <= ACCESS_KEY_TOKEN_MAX
+    s_require (!key->token || (strlen (key->token) <= ACCOUNT_KEY_TOKEN_MAX
         && !strpbrk (key->token, "\r\n ")));
-    access_key_release (&key);
+    account_key_release (&key);
 }
 
 static void
 s_word (const char *text, size_t size)
 {
-    char word [KEY_ANSWER_WORD_BYTES];
-    s_require (key_answer_word (text, size, word) == (word [0] != 0) && !strpbrk (word, " \r\n"));
+    char word [KEY_SOURCE_WORD_BYTES];
+    s_require (key_source_parse_word (text, size, word) == (word [0] != 0) && !strpbrk (word, " \r\n"));
 }
 
 static void
@@ -69,7 +69,7 @@ s_time (const char *text, size_t size)
     size = size < sizeof ended - 1? size: sizeof ended - 1;
     memcpy (ended, text, size);
     ended [size] = 0;
-    if (key_answer_time (ended, &seconds))
+    if (key_source_parse_time (ended, &seconds))
         s_require (seconds > -100000 && seconds < (int64_t) 8000 * 366 * 86400);
 }
 
@@ -90,10 +90,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_code (text, size - 1);
         break;
     case 'x':
-        s_keys (key_answer_xml, text, size - 1);
+        s_keys (key_source_parse_xml, text, size - 1);
         break;
     case 'j':
-        s_keys (key_answer_json, text, size - 1);
+        s_keys (key_source_parse_json, text, size - 1);
         break;
     case 'w':
         s_word (text, size - 1);

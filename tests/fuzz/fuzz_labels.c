@@ -66,12 +66,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     self->field_count = 1;
     //  Every length of room for the sentence comes by.
     char error [300];
-    draft_t join_request = { .self = self, .error = error, .error_bytes = 1 + size % sizeof error };
+    draft_t draft = { .self = self, .error = error, .error_bytes = 1 + size % sizeof error };
     *error = 0;
-    int rc = catalogue_labels_parse (&join_request, *data == 'j'? LABELS_JSONL: LABELS_TSV, text, size - 1);
+    int rc = catalogue_labels_parse (&draft, *data == 'j'? &catalogue_jsonl: &catalogue_tsv, text, size - 1);
     free (text);
-    s_require (memchr (error, 0, join_request.error_bytes) != NULL);
-    s_require (rc == 0? !*error: rc < 0 && (*error || join_request.error_bytes == 1));
+    s_require (memchr (error, 0, draft.error_bytes) != NULL);
+    s_require (rc == 0? !*error: rc < 0 && (*error || draft.error_bytes == 1));
     if (rc == 0) {
         s_require (catalogue_samples (self) > 0);
         s_check_paths (self);

@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "members_answer.h"
-#include "members_state.h"
+#include "members.h"
 #include "peer_wire.h"
 #include "utf8.h"
 

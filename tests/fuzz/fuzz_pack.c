@@ -136,11 +136,11 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     self->field_count = 1;
     //  Every length of room for the sentence comes by.
     char error [300];
-    draft_t join_request = { .self = self, .error = error, .error_bytes = 1 + size % sizeof error };
+    draft_t draft = { .self = self, .error = error, .error_bytes = 1 + size % sizeof error };
     *error = 0;
-    int rc = pack_validate (&join_request, "/pack/index.tureen", bytes, size);
-    s_require (memchr (error, 0, join_request.error_bytes) != NULL);
-    s_require (rc == 0? !*error: rc < 0 && (*error || join_request.error_bytes == 1));
+    int rc = pack_validate (&draft, "/pack/index.tureen", bytes, size);
+    s_require (memchr (error, 0, draft.error_bytes) != NULL);
+    s_require (rc == 0? !*error: rc < 0 && (*error || draft.error_bytes == 1));
     if (rc == 0) {
         s_check_paths (self);
         s_check_labels (self);

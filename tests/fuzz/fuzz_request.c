@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "request.h"
-#include "request_explain.h"
-#include "request_table.h"
 #include "work_messages.h"
 
 enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
@@ -193,6 +191,21 @@ s_try_work (const frame_t *frames, size_t count)
         s_require (result.outcome < WIRE_WORK_OUTCOMES);
 }
 
+static void
+s_try_add (const frame_t *frame)
+{
+    refusal_t refusal = { 0 };
+    request_add_t add;
+    if (!request_add (frame, &add, &refusal)) {
+        s_require (refusal.code && *refusal.message);
+        return;
+    }
+    s_require (add.count >= 1 && add.count <= REQUEST_WORDS_MAX);
+    for (size_t word = 0; word < add.count; word++)
+        s_require (strlen (add.words [word]) <= REQUEST_WORD_BYTES_MAX);
+    request_add_clear (&add);
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -215,7 +228,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     request_table_t wanted;
     if (status == REQUEST_OK && head.kind == WIRE_DATASET)
         s_require (request_table (&frames [1], &wanted, &refusal)? *wanted.dataset: *refusal.message);
-    if (status == REQUEST_OK && head.kind >= WIRE_WORK_HELLO && count > 1)
+    if (status == REQUEST_OK && head.kind == WIRE_ADD)
+        s_try_add (&frames [1]);
+    request_remove_t removal;
+    if (status == REQUEST_OK && head.kind == WIRE_REMOVE)
+        s_require (request_remove (&frames [1], &removal, &refusal)? *removal.dataset: *refusal.message);
+    if (status == REQUEST_OK && head.kind >= WIRE_WORK_HELLO && head.kind <= WIRE_WORK_GOODBYE && count > 1)
         s_try_work (frames, count);
     for (size_t index = 0; index < count; index++)
         free (copies [index]);

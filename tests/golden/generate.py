@@ -28,6 +28,7 @@ JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRA
     133, 134, 135, 136, 137)
 DATASET_REPLY = 138
 WORK_HELLO, WORK_ANSWER, WORK_RESULT, WORK_HEARTBEAT, WORK_GOODBYE = 10, 11, 12, 13, 14
+ADD, REMOVE, ADDING, REMOVED = 15, 16, 144, 145
 WORK_CHALLENGE, WORK_WELCOME, WORK_REFUSED, WORK_PIPELINE, WORK_TASK = 139, 140, 141, 142, 143
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
@@ -142,6 +143,7 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("join", "client to server", [
         head(JOIN, tag=1), join(frames=["subset"]),
         id_set(1, "ranges: 0 to 9, 10 to 19, 1000 to 2999", 0, 10, 10, 20, 1000, 3000)]),
+    ("join_path", "client to server", [head(JOIN, tag=17), join(path="/data/prüfung")]),
     ("join_words", "client to server", [
         head(JOIN, tag=2), join(seed="18446744073709551615", pipeline="eval", drop_last=True,
                                 frames=["subset"]),
@@ -298,6 +300,19 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("drain", "client to server, an operator's", [head(DRAIN, tag=14), text({})]),
     ("draining", "server to client, the answer to drain.hex", [
         head(DRAINING, tag=14), text({"draining": True, "jobs": 3})]),
+    ("add", "client to server, an operator's", [
+        head(ADD, tag=15), text({"arguments": ["--dataset", "val=/data/val", "--field", "val.mask=mask:/m",
+                                               "--tenant-datasets", "vision=val"]})]),
+    ("adding", "server to client, the first answer to add.hex", [
+        head(ADDING, tag=15), text({"state": "opening", "progress": "data set 'val': 12,000 files"})]),
+    ("adding_ready", "server to client, the last answer to add.hex", [
+        head(ADDING, tag=15),
+        text({"state": "ready", "lines": ["data set 'val': 12,000 samples", "warning: Größe"]})]),
+    ("remove", "client to server, an operator's", [
+        head(REMOVE, tag=16), text({"dataset": "val", "now": True})]),
+    ("removed", "server to client, the answer to remove.hex", [head(REMOVED, tag=16), text({"jobs": 2})]),
+    ("ended_removed", "server to client", [
+        head(ENDED, job=5), text({"reason": "removed", "message": "data set 'val' was removed from the server"})]),
     ("error", "server to client, the answer to a JOIN with tag 1", [
         head(ERROR, tag=1),
         text({"error": "unknown_dataset", "message": "no data set 'trian'; this server has: train, val"})]),

@@ -150,6 +150,18 @@ class Build(unittest.TestCase):
         self.assertEqual(run(sys.executable, "-B", "-c", code),
                          run("sh", "scripts/version.sh") + " False")
 
+    def test_a_package_in_the_tree_of_another_project(self) -> None:
+        """Which has a script of that name: it is not run."""
+        with tempfile.TemporaryDirectory() as folder:
+            package, script = Path(folder) / "vendor" / "tureen", Path(folder) / "scripts" / "version.sh"
+            package.mkdir(parents=True)
+            script.parent.mkdir()
+            script.write_text("echo 7.7.7\n", encoding="ascii")
+            shutil.copy(SOURCE / "clients" / "python" / "tureen" / "version.py", package)
+            code = f"import sys; sys.path.insert(0, {str(package)!r}); import version; " \
+                "print(version.find_version())"
+            self.assertEqual(run(sys.executable, "-B", "-c", code), "0+unknown")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -21,12 +21,25 @@ typedef struct {
     roaring_bitmap_t *sets [SETS];
     size_t in_count, out_count;         //  the class: what is in all of the first, less what is in all of the
                                         //  next
-    need_table_t *needs;
+    need_table_t needs;
     jobset_t in, out;
     choice_t choice;
     roaring_bitmap_t *members;          //  the class, computed the simple way: id by id
     uint32_t *among;                    //  the class and other ids
 } fixture_t;
+
+static void
+s_add_needs (fixture_t *self, uint32_t job, const roaring_bitmap_t *ids)
+{
+    uint64_t **plane_p = &self->needs.planes [job / 64];
+    if (!*plane_p)
+        *plane_p = calloc (self->universe, sizeof **plane_p);
+    assert_non_null (*plane_p);
+    jobset_add (&self->needs.members, job);
+    for (uint32_t id = 0; id < self->universe; id++)
+        if (roaring_bitmap_contains (ids, id))
+            (*plane_p) [id] |= UINT64_C (1) << job % 64;
+}
 
 //  A class of some 1 to MEMBERS_MAX ids inside sets `wide` times as large, spread over ids `padding` times
 //  as many.
@@ -49,9 +62,8 @@ s_make (fixture_t *self, uint64_t *random)
             if ((set < self->in_count) == (member || test_below (random, 10) == 0))
                 roaring_bitmap_add (self->sets [set], id);
     }
-    self->needs = need_table_new (self->universe);
     for (size_t set = 0; set < SETS; set++) {
-        need_table_add (self->needs, s_jobs [set], self->sets [set]);
+        s_add_needs (self, s_jobs [set], self->sets [set]);
         if (set < self->in_count)
             jobset_add (&self->in, s_jobs [set]);
         else
@@ -60,7 +72,7 @@ s_make (fixture_t *self, uint64_t *random)
     }
     self->choice = (choice_t) { .set = self->sets [0],
         .bound = roaring_bitmap_get_cardinality (self->sets [0]),
-        .universe = self->universe, .needs = self->needs, .in = &self->in,
+        .universe = self->universe, .needs = &self->needs, .in = &self->in,
         .out = self->out_count? &self->out: NULL, .barred = CHOICE_NO_ID, .found = CHOICE_NO_ID };
     if (self->out_count)
         self->choice.barred = (uint32_t) test_below (random, self->bound) * self->padding;
@@ -108,7 +120,8 @@ s_free (fixture_t *self)
 {
     for (size_t set = 0; set < SETS; set++)
         roaring_bitmap_free (self->sets [set]);
-    need_table_destroy (&self->needs);
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        free (self->needs.planes [word]);
     roaring_bitmap_free (self->members);
     free (self->among);
 }

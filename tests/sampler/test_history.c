@@ -41,7 +41,7 @@ typedef struct {
     uint64_t epochs;
     uint32_t first_sizes [HISTORY_LAGS] [HISTORY_AGES];     //  of the classes when the epoch began
     uint64_t first_count;       //  samples that were there then
-    uint64_t judged, unsure;
+    uint64_t judged, unsure, unsure_of_ease;
     history_t *history;
 } world_t;
 
@@ -140,7 +140,7 @@ s_drop (world_t *self, sample_t *sample)
 //  ------------------------------------------------------------------------------------------------
 //  The rule
 
-typedef struct { uint32_t allowed; bool unsure; } verdict_t;
+typedef struct { uint32_t allowed, easy; bool is_unsure, is_unsure_of_ease; } verdict_t;
 
 //  By the header's words, in double: where a class is within rounding of a limit, nothing is said.
 static verdict_t
@@ -155,18 +155,31 @@ s_judge (const world_t *self, size_t lag)
     double share = (double) s_drawn (self) / (double) (s_drawn (self) + s_remaining (self));
     double slack = (lag? HISTORY_SLACK_OLDER:
         HISTORY_SLACK) * sqrt (1 + 0.02 * (double) self->first_count / 81);
-    verdict_t verdict = { 0, false };
-    uint32_t ahead = 0, behind = 0;
+    verdict_t verdict = { .allowed = 0 };
+    uint32_t ahead = 0, nearly = 0, behind = 0;
     for (uint32_t class = 0; class < s_classes (lag); class++) {
         double due = sizes [class] * share, lead = drawn [class] - due;
         double deviation = sqrt (self->first_sizes [lag] [class] * share * (1 - share));
         double most = fmin (slack * deviation, 0.2 * due) + 0.25;
-        verdict.unsure |= fabs (lead - most) < 1e-3 || fabs (lead + most) < 1e-3;
+        verdict.is_unsure |= fabs (lead - most) < 1e-3 || fabs (lead + most) < 1e-3;
+        verdict.is_unsure_of_ease |= fabs (lead - 0.75 * most) < 1e-3;
         ahead |= (uint32_t) (lead > most) << class;
+        nearly |= (uint32_t) (lead > 0.75 * most) << class;
         behind |= (uint32_t) (lead < -most && drawn [class] < sizes [class]) << class;
     }
     verdict.allowed = lag == 0 && behind? behind: ~ahead;
+    verdict.easy = lag == 0 && behind? behind: ~nearly;
     return verdict;
+}
+
+//  The first of so many lags at which the sample's class is not in the masks; count: none.
+static size_t
+s_first_barred (const uint32_t masks [HISTORY_LAGS], const sample_t *sample, size_t count)
+{
+    size_t lag = 0;
+    while (lag < count && (masks [lag] >> s_class (sample, lag) & 1))
+        lag++;
+    return lag;
 }
 
 static void
@@ -174,30 +187,37 @@ s_compare_allowed (world_t *self)
 {
     if (s_remaining (self) == 0)
         return;
-    uint32_t allowed [HISTORY_LAGS];
-    bool unsure = false;
+    uint32_t allowed [HISTORY_LAGS], easy [HISTORY_LAGS];
+    bool unsure = false, unsure_of_ease = false;
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++) {
-        verdict_t verdict = lag < self->epochs? s_judge (self, lag): (verdict_t) { UINT32_MAX, false };
+        verdict_t verdict = lag < self->epochs? s_judge (self, lag):
+            (verdict_t) { .allowed = UINT32_MAX, .easy = UINT32_MAX };
         allowed [lag] = verdict.allowed;
-        unsure |= verdict.unsure;
+        easy [lag] = verdict.easy;
+        unsure |= verdict.is_unsure;
+        unsure_of_ease |= verdict.is_unsure_of_ease;
     }
     history_settle (self->history);
     self->judged++;
     self->unsure += unsure;
+    self->unsure_of_ease += unsure_of_ease;
     if (unsure)
         return;
     for (size_t place = 0; place < self->count; place++) {
         const sample_t *sample = &self->samples [place];
         if (!s_remains (sample))
             continue;
-        size_t lag = 0;
-        while (lag < HISTORY_LAGS && (allowed [lag] >> s_class (sample, lag) & 1))
-            lag++;
+        size_t lag = s_first_barred (allowed, sample, HISTORY_LAGS);
         if (history_allows (self->history, sample->id) != (lag == HISTORY_LAGS))
             fail_msg ("seed %" PRIu64 ": epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64 " left: id %u should "
                 "%sbe allowed (lag %zu, class %u)", self->seed, self->epochs, s_remaining (self),
                 s_size (self), sample->id,
                 lag == HISTORY_LAGS? "": "not ", lag + 1, lag == HISTORY_LAGS? 0: s_class (sample, lag));
+        lag = s_first_barred (easy, sample, HISTORY_EASE_LAGS);
+        if (!unsure_of_ease
+        &&  history_allows_easily (self->history, sample->id) != (lag == HISTORY_EASE_LAGS))
+            fail_msg ("seed %" PRIu64 ": epoch %" PRIu64 ": id %u should %sbe allowed easily", self->seed,
+                self->epochs, sample->id, lag == HISTORY_EASE_LAGS? "": "not ");
     }
 }
 
@@ -334,7 +354,7 @@ test_history_and_its_model_agree (void **state)
 {
     (void) state;
     static const uint64_t s_drops [] = { 0, 0, 3, 30, 500 }, s_breaks [] = { 0, 0, 5, 40 };
-    uint64_t judged = 0, unsure = 0;
+    uint64_t judged = 0, unsure = 0, unsure_of_ease = 0;
     for (uint64_t seed = test_seed (), n = 0; n < WORLDS; n++, seed++) {
         world_t self = { .seed = seed, .random = seed };
         s_new_world (&self);
@@ -349,10 +369,13 @@ test_history_and_its_model_agree (void **state)
         s_compare (&self);
         judged += self.judged;
         unsure += self.unsure;
+        unsure_of_ease += self.unsure_of_ease;
         history_destroy (&self.history);
         assert_null (self.history);
     }
-    assert_true (unsure * 20 < judged);         //  a rule that is hardly looked at is not tested
+    //  A rule that is hardly looked at is not tested.
+    assert_true (unsure * 20 < judged);
+    assert_true (unsure_of_ease * 2 < judged);
 }
 
 //  All samples are dropped, drawn ones and others: what is left is empty, and a next epoch as well.

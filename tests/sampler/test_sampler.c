@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
@@ -100,6 +101,7 @@ test_a_made_list_is_as_a_copied_one (void **state)
             sampler_check (samplers [one]);
         }
         sampler_list_destroy (&made);               //  the sampler holds it
+        assert_null (made);
         for (int epoch = 0; epoch < 2; epoch++) {
             uint64_t remaining = sampler_remaining (samplers [0], jobs [0]), expected = 0;
             for (size_t place = epoch? 0: places; place < count; place++)
@@ -114,6 +116,26 @@ test_a_made_list_is_as_a_copied_one (void **state)
         for (int one = 0; one < 2; one++)
             sampler_destroy (&samplers [one]);
         free (copy);
+    }
+}
+
+//  A node's part of a list does not keep the room of the whole one: memory is counted by the part.
+static void
+test_a_part_of_a_list_holds_what_it_says (void **state)
+{
+    (void) state;
+    for (uint32_t step = 1; step <= 8; step++) {
+        uint32_t *ids = malloc (SAMPLES * sizeof *ids);
+        assert_non_null (ids);
+        for (uint32_t place = 0; place < SAMPLES; place++)
+            ids [place] = SAMPLES - 1 - place;
+        sampler_list_t *made = sampler_list_new_part (ids, SAMPLES, SAMPLES, step, step - 1);
+        assert_non_null (made);
+        size_t held = malloc_usable_size ((void *) sampler_list_ids (made))
+            + malloc_usable_size ((void *) sampler_list_occurrences (made))
+            + malloc_usable_size ((void *) sampler_list_times (made));
+        assert_true (held <= sampler_list_bytes (sampler_list_count (made), SAMPLES, step > 1));
+        sampler_list_destroy (&made);
     }
 }
 
@@ -531,6 +553,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_made_list_is_as_a_copied_one),
+        cmocka_unit_test (test_a_part_of_a_list_holds_what_it_says),
         cmocka_unit_test (test_a_list_passes_over_what_is_dropped),
         cmocka_unit_test (test_join_gives_the_smallest_free_number),
         cmocka_unit_test (test_round_of_all_jobs),

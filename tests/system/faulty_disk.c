@@ -40,6 +40,7 @@ int dup3 (int file, int other, int flags);
 int openat (int folder, const char *path, int flags, ...);
 ssize_t preadv (int file, const struct iovec *parts, int count, off_t offset);
 ssize_t pread (int file, void *bytes, size_t size, off_t offset);
+ssize_t preadv2 (int file, const struct iovec *parts, int count, off_t offset, int flags);
 ssize_t pwrite (int file, const void *bytes, size_t size, off_t offset);
 
 static int
@@ -183,6 +184,23 @@ pread (int file, void *bytes, size_t size, off_t offset)
     s_path (file, path);
     s_stall (path);
     return real (file, bytes, size, offset);
+}
+
+//  Nothing of a disk that stalls lies in the page cache.
+ssize_t
+preadv2 (int file, const struct iovec *parts, int count, off_t offset, int flags)
+{
+    static ssize_t (*real) (int, const struct iovec *, int, off_t, int);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "preadv2");
+    char path [PATH_MAX];
+    s_path (file, path);
+    if (flags & RWF_NOWAIT && s_rule ("stall", path)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    s_stall (path);
+    return real (file, parts, count, offset, flags);
 }
 
 ssize_t

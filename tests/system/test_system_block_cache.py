@@ -384,6 +384,21 @@ class Trouble(CacheTest):
             self.assertIn("not used now", server.status_text())
             open(rules, "w").close()
 
+    @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
+    def test_a_disk_that_hangs_at_the_start(self):
+        """The server starts without the cache, says so, and uses it when the disk answers."""
+        rules = os.path.join(self.root, "rules")
+        self.addCleanup(os.unlink, rules)
+        with self.serve() as server:
+            self.epochs(server)
+        with open(rules, "w") as file:
+            file.write("stall 1 %s\n" % self.folder)
+        with self.serve(environment={"LD_PRELOAD": DISK, "TUREEN_DISK": rules}) as server:
+            self.assertIn("does not answer: samples are read from the store", server.log())
+            self.assertTrue(server.status()["block_cache"]["aside"])
+            self.assert_epochs(server.read(batch=16).finish(), 1)
+            open(rules, "w").close()
+
     def test_wrong_bytes_of_the_store_do_not_stay(self):
         """They are kept as they came; the samples' checksums see it, and what comes afresh replaces them.
         Only samples that were asked for are looked at: a wrong copy of another one in the same range is seen

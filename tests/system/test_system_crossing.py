@@ -362,12 +362,14 @@ class Ways:
             answer = attacker.join(3, keys)
             self.assertIn("error", answer)
             heard.append(answer)
-        for kind in (0, *range(2, 5), *range(6, 10), 128, 129, 255):        # all but JOIN and STATUS
+        for kind in (0, *range(2, 5), *range(6, 10), 15, 16, 128, 129, 255):        # all but JOIN and STATUS
             for number in (0, 2**32 + 1, 2**33 + 1):
                 heard.append(attacker.say(3, kind, number, b"{}".hex()))
         status = attacker.status(3)
         for key in ("uptime_seconds",):
             status.pop(key)
+        for data in status["datasets"]:
+            data.pop("listed_seconds")
         status["tenant"].pop("refusals")        # counted from one round to the next
         heard.append(status)
         return heard

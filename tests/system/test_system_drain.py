@@ -50,6 +50,29 @@ class Drain(SystemTest):
                          "not mounted\n" % (server.endpoint, server.folder))
         self.assertEqual(run("drain", "nonsense").returncode, 2)
 
+    def test_stop(self):
+        """The end now, in mid-epoch: the reader goes on at the next server, with the rest of its epoch."""
+        def stop():
+            return run("stop", "--connect", server.endpoint, timeout=4 * harness.PATIENCE,
+                       environment=server.environment)
+        with self.serve(expect_clean=False) as server:
+            loader = iter(tureen.Loader(server.endpoint, batch_size=8, epochs=1,
+                                        pipeline=json.loads(PIPELINE)))
+            ids = list(next(loader).ids)
+            stopped = stop()
+            self.assertEqual((stopped.returncode, stopped.stderr), (0, ""))
+            self.assertEqual(stopped.stdout, "the server ends, and 1 job with it\nthe server has ended\n")
+            self.assert_ended(server)
+            self.assertIn("an operator ends the server (tureen stop)", server.log())
+            server.start()
+            for batch in loader:
+                ids += list(batch.ids)
+            self.assertEqual(sorted(ids), list(range(self.SAMPLES)))
+            self.assertEqual(stop().returncode, 0)
+        without = stop()
+        self.assertEqual(without.returncode, 1)
+        self.assertIn("so there is none to stop", without.stderr)
+
     def test_a_server_that_stands_still_has_not_ended(self):
         """A caller that waits for the server's end starts the next one then."""
         with self.serve(expect_clean=False) as server:

@@ -49,6 +49,19 @@ class Ends(SystemTest):
                 self.assertIsNotNone(event)
             self.assertEqual(event.reason, "stopping")
 
+    def test_the_time_in_which_the_server_stands_still_is_no_clients(self):
+        """A client has ten seconds for its ring; a server that stood still for longer could not hear it."""
+        with self.serve() as server:
+            job = Job(server.endpoint)
+            self.addCleanup(job.close)
+            job.join(dataset="train", batch_size=64, epochs=1)
+            os.kill(server.pid, signal.SIGSTOP)
+            time.sleep(10.5)                    # its time is what is tested
+            os.kill(server.pid, signal.SIGCONT)
+            server.status()                     # it has looked at all deadlines
+            job.start()
+            job.run(self.labels)
+
     def run_until(self, number, tcp):
         with self.serve(tcp=tcp) as server:
             readers = [server.read(batch=64, epochs=50, rate=500, rejoin=0),

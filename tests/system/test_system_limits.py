@@ -91,6 +91,8 @@ class FileSize(SystemTest):
             done = run_limited(["--fsize=0"] if arguments[0] == "serve" else ["--fsize=1024"], *arguments)
             self.assertEqual(done.returncode, 1, (arguments, done.stderr))
             self.assertIn(said, done.stderr)
+        #  No part of a file stays.
+        self.assertEqual([names for _, _, names in os.walk(folder + "/unpacked") if names], [])
 
 
 class ProcessorTime(SystemTest):

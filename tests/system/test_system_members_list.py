@@ -17,7 +17,7 @@ from harness import free_port, wait_until
 from test_system_members_etcd import Etcd
 
 PRINT = os.path.join(os.path.dirname(harness.TUREEN), "members_print")
-#  Of members_etcd.c.
+#  Of members.c.
 LEASE_S, WATCH_S, CLOSE_MS = 10, 1, 2000
 
 

@@ -60,7 +60,7 @@ class Epochs(ObjectsTest):
         with self.serve({"train": ADDRESS}) as server:
             self.assert_epochs(self.read(server, epochs=3).finish(), 3)
             self.assert_epochs(self.read(server, epochs=1, seed=4).finish(), 1)
-        self.assertLess(len(self.objects_asked_for()), 4 * self.SAMPLES + 20)
+        self.assertLess(len(self.objects_asked_for()), 4.2 * self.SAMPLES + 20)      # one in twenty again
 
     def test_labels_and_masks(self):
         """Lists that name objects, and a field with objects below another address."""

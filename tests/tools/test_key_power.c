@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "commands.h"
+#include "command.h"
 #include "effort.h"
 #include "keys.h"
 #include "power_calls.h"

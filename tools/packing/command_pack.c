@@ -1,4 +1,6 @@
-#include "command_pack.h"
+//  `tureen pack`: a folder, a list or tar files become a pack.
+
+#include "command.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>

@@ -1,4 +1,6 @@
-#include "command_unpack.h"
+//  `tureen unpack`: gives the files of a pack back, byte for byte, in their folders.
+
+#include "command.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,6 @@
-#include "command_verify.h"
+//  `tureen verify`: reads a whole pack back, names every damaged sample, and judges its order.
+
+#include "command.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,6 @@
-#include "command_top.h"
+//  `tureen top`: a server, live, in a terminal.
+
+#include "command.h"
 #include <errno.h>
 #include <locale.h>
 #include <math.h>

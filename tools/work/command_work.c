@@ -1,4 +1,4 @@
-//  Lends this machine's processors to servers on others.
+//  `tureen work`: lends this machine's processors to servers on others (docs/workers.md).
 //
 //  happy path:     each server gives tasks -> they wait, in a line for each server -> the oldest of the
 //                  server with the next turn (fairness.h) goes to a thread -> the answer
@@ -7,7 +7,7 @@
 //
 //  One network thread, this one, owns the sockets; the threads of the pool decode.
 
-#include "command_work.h"
+#include "command.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

@@ -56,16 +56,18 @@ class Asker:
             self._welcome.monitor.close()
         self._context.term()
 
-    def ask(self, message: Callable[[int], List[bytes]], kind: int) -> List[Any]:
+    def ask(self, message: Callable[[int], List[bytes]], kind: int,
+            timeout: Optional[float] = None) -> List[Any]:
         """The frames of the answer of that kind, without its head; `message` makes the question with its tag.
         RequestRefused, or NoServer where no answer comes in time, and at once where nothing listens.  A
-        server that is busy is asked again for as long."""
-        until = time.monotonic() + self._timeout
+        server that is busy, or opens the data set again, is asked again for as long.
+        `timeout`: of this answer."""
+        until = time.monotonic() + (self._timeout if timeout is None else timeout)
         while True:
             try:
                 return self._once(message, kind, until)
             except RequestRefused as refused:
-                if refused.code != "busy" or time.monotonic() + _BUSY_AGAIN_S >= until:
+                if refused.code not in ("busy", "opening") or time.monotonic() + _BUSY_AGAIN_S >= until:
                     raise
             time.sleep(_BUSY_AGAIN_S)
 

@@ -46,7 +46,10 @@ class Batch:
         self.mapped = mapped
 
     def __getitem__(self, name: str) -> Any:
-        return self._arrays[name]
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise KeyError(f"{name!r}: the batch's fields are {', '.join(map(repr, self._arrays))}") from None
 
     def __setitem__(self, name: str, array: Any) -> None:
         """So that `batch["image"] -= 128` works.  Another array in its place is not written to the ring."""

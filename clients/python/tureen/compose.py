@@ -49,7 +49,8 @@ class UnsupportedTransform(TureenError, ValueError):
         lines.append("Supported: " + ", ".join(SUPPORTED) + ".")
         if any(isinstance(reason, Unable) for _, _, reason in self.problems):
             lines.append("What no change to the list mends, leave out and apply to the batch, on the device "
-                         "(docs/clients.md, \"What is left for the batch\").")
+                         "(docs/clients.md, \"What is left for the batch\"), or to each sample, by "
+                         "tureen.transforms.split.")
         return "\n".join(lines)
 
 

@@ -21,16 +21,16 @@ from __future__ import annotations
 
 import atexit
 import collections
-import contextlib
 import math
 import os
 import queue
 import signal
 import threading
 import time
-from typing import Callable, ContextManager, Deque, Dict, Iterator, List, Optional
+from contextlib import nullcontext
+from typing import Callable, Deque, Dict, Iterator, List, Optional
 
-from . import standby, wire
+from . import adding, standby, wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
 from .errors import (LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, ServerStopped,
@@ -39,6 +39,7 @@ from .finding import is_vacant, listens, starting, what_is_there
 from .job import Arrival, Item, Job
 from .keys import Keys
 from .mapping.mapper import Mapper
+from .names import Name
 from .questions import Questions
 from .recent import Recent
 from .rejoining import Search
@@ -48,6 +49,7 @@ from .waker import Waker
 
 _AGAIN_S = 0.05             # a server that went away while it was asked
 _REFUSED_AGAIN_S = 0.25     # one that has not buried yet what this rank, or the process before it, had there
+_LOOK_S = 10.0              # of a look for a data set that has another name by now
 _GHOST_S = 3.0              # which is found dead in less
 #  Pauses, after which a server that had no room for another job is asked again
 _BUSY_S = (0.25, 0.5, 1.0, 2.0)
@@ -264,23 +266,30 @@ class Connection:
     def _joined_first(self) -> Courier:
         #  A server that tureen.serve knows may have ended since, idle, or be dying: the system closes its
         #  socket before its process is gone.
-        with self._kept_up(self._rejoin > 0 and not listens(self.endpoint), lambda: self._rejoin):
+        is_away = self._rejoin > 0 and not listens(self.endpoint)
+        with standby.kept_up(self.endpoint, lambda: self._rejoin, True) if is_away else nullcontext():
             try:
                 return self._joined_in_time()
             except (NoServer, RequestRefused) as error:
                 loss = self._lost_first(error)
+                if isinstance(error, RequestRefused) and error.code == "unknown_dataset" and self._adds and (
+                        is_away or self._is_another):
+                    loss = NoServer(error.message)
                 if loss is None:
                     raise
             return self._found_again(loss)
 
     def _lost_first(self, error: TureenError) -> Optional[TureenError]:
         """What is to be said of a server that is looked for although no job has been joined there: it went
-        away, is ending, is only starting, or can be started again.  None: it is not looked for."""
+        away, is ending, is only starting, still opens the data set, or can be started again.  None: it is not
+        looked for."""
         if not self._rejoin or isinstance(error, NotLetIn):
             return None
         if isinstance(error, RequestRefused):
+            if error.code == "opening":
+                return NoServer(error.message)      # it may be started again
             return error if error.code == "stopping" else None
-        if isinstance(error, BrokenOff) or (standby.knows(self.endpoint) and is_vacant(self.endpoint)):
+        if isinstance(error, BrokenOff) or (standby.starts(self.endpoint) and is_vacant(self.endpoint)):
             return error
         return starting(self.endpoint)
 
@@ -311,8 +320,10 @@ class Connection:
         return next(pauses, math.inf) if self.request.world_size == 1 and refused.code == "busy" else math.inf
 
     def _passes(self, refused: RequestRefused, begin: float) -> bool:
-        """Another try may mend it: what a rank is refused for can be what is left of the job before, or a
-        server that ends while it has this one waiting."""
+        """Another try may mend it: the server still opens the data set; or what a rank is refused for can be
+        what is left of the job before, or a server that ends while it has this one waiting."""
+        if refused.code == "opening":
+            return True
         if self.request.world_size == 1 or refused.code not in ("busy", "job_taken", "stopping"):
             return False
         if refused.code == "stopping":
@@ -322,6 +333,21 @@ class Connection:
                                          else _GHOST_S)
 
     def _joined(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Courier:
+        if self._adds and self._is_another:
+            raise RequestRefused("unknown_dataset", f"the server at {self.endpoint} is another one, which is "
+                                 f"to get data set {self.request.dataset!r} first")
+        try:
+            return self._joined_by_name(state, patience_s, gather_s)
+        except RequestRefused as refused:
+            #  To another server the standby adds it, with a patience of its own.
+            adds = not (self._adds and self._is_another)
+            if refused.code != "unknown_dataset" or not adding.found_again(
+                    self.endpoint, self.request.dataset, min(patience_s, _LOOK_S), adds):
+                raise
+        return self._joined_by_name(state, patience_s, gather_s)
+
+    def _joined_by_name(self, state: Optional[State], patience_s: float,
+                        gather_s: Optional[float]) -> Courier:
         courier = _live[self] = Courier(self)
         try:
             job = courier.join(state, patience_s, gather_s)
@@ -347,10 +373,12 @@ class Connection:
         """The next job, or the first, on the server that is looked for."""
         first = self.job is None
         search = self._search = Search(self.endpoint, loss, self._rejoin, first=first,
-                                       ranks=self.request.world_size > 1, quiet=self.concluded)
+                                       ranks=self.request.world_size > 1, quiet=self.concluded,
+                                       adds=lambda: self._adds)
         self.questions.again()
         #  What was told to end is not started again: it refused the job, or has ended in good order.
-        with self._kept_up(not isinstance(loss, (ServerStopped, RequestRefused)), search.left_s):
+        starts = not isinstance(loss, (ServerStopped, RequestRefused))
+        with standby.kept_up(self.endpoint, search.left_s, starts):
             while True:
                 try:
                     if self.job is None:
@@ -362,11 +390,29 @@ class Connection:
                     self.rejoined += not first
                     return courier
                 except TureenError as error:
-                    pause_s = search.failed(error)
+                    pause_s = search.failed(self._explained(error))
                 self._pause(pause_s)
 
-    def _kept_up(self, wanted: bool, left_s: Callable[[], float]) -> ContextManager[None]:
-        return standby.kept_up(self.endpoint, left_s) if wanted else contextlib.nullcontext()
+    def _explained(self, error: TureenError) -> TureenError:
+        """Why the server did not get the data set either."""
+        name = self.request.dataset
+        refusal = name.data.refusal if isinstance(name, Name) else ""
+        if refusal and isinstance(error, RequestRefused) and error.code == "unknown_dataset":
+            return RequestRefused(error.code, f"{error.message}; it could not be added ({refusal})")
+        return error
+
+    @property
+    def _adds(self) -> bool:
+        """A server that lacks the data set gets it from this process."""
+        name = self.request.dataset
+        return (self._rejoin > 0 and standby.knows(self.endpoint) and isinstance(name, Name)
+                and not name.data.refusal and name.is_asked_for)
+
+    @property
+    def _is_another(self) -> bool:
+        """The server is not the one that had the data set."""
+        name = self.request.dataset
+        return isinstance(name, Name) and standby.is_another(self.endpoint, name.data.process)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

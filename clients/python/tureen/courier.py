@@ -15,12 +15,12 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import zmq
 
-from . import ring, wire
+from . import names, ring, wire
 from .descriptors import Descriptors
 from .errors import (JobEnded, NoServer, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
                      TureenError)
@@ -204,12 +204,12 @@ class Courier:
                 if head is None:
                     continue
                 if head.kind == wire.ERROR and head.tag in (tag, 0):
-                    raise RequestRefused(*wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR"))
+                    raise RequestRefused(*self._words(_body(frames, "ERROR"), "error", "ERROR"))
                 if head.kind == kind and head.tag == tag:
                     return frames
                 if head.kind == wire.NOTICE and head.tag == tag and head.job == 0:
-                    self._connection.wait_for_ranks(wire.parse_reason(_body(frames, "NOTICE"), "notice",
-                        "NOTICE")[1])
+                    self._connection.wait_for_ranks(self._words(_body(frames, "NOTICE"), "notice",
+                                                                "NOTICE")[1])
                     until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
             if self._welcome is not None and self._welcome.error is not None:
                 raise self._welcome.error
@@ -330,13 +330,22 @@ class Courier:
         elif head.job != self.job.joined.job:
             return
         elif head.kind == wire.ENDED:
-            self._take_ended(*wire.parse_reason(_body(frames, "ENDED"), "reason", "ENDED"))
+            self._take_ended(*self._words(_body(frames, "ENDED"), "reason", "ENDED"))
         elif head.kind == wire.NOTICE:
-            self._take_notice(wire.parse_notice(_body(frames, "NOTICE")))
+            notice = wire.parse_notice(_body(frames, "NOTICE"))
+            self._take_notice(notice._replace(text=self._told(notice.kind, notice.text)))
         elif head.kind == wire.BATCH and not connection.concluded:
             self._take_batch(frames)
         elif head.kind == wire.EPOCH_END and not connection.concluded:
             self._take_epoch_end(wire.parse_epoch_end(_body(frames, "EPOCH_END")))
+
+    def _words(self, frame: bytes, key: str, what: str) -> Tuple[str, str]:
+        """As wire.parse_reason, with the user's name of the data set."""
+        code, text = wire.parse_reason(frame, key, what)
+        return code, self._told(code, text)
+
+    def _told(self, code: str, text: str) -> str:
+        return names.told(self._connection.request.dataset, code, text)
 
     def _take_notice(self, notice: wire.Notice) -> None:
         if notice.unreadable is not None:
@@ -386,7 +395,7 @@ class Courier:
         self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frame, behind, work))
 
     def _take_error(self, head: wire.Head, frames: List[Any]) -> None:
-        code, message = wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR")
+        code, message = self._words(_body(frames, "ERROR"), "error", "ERROR")
         if self._leave_tag:
             self._over = self._over or head.tag == self._leave_tag
         elif code == "unknown_job":

@@ -130,7 +130,7 @@ class Ledger:
             raise StateError(f"the state is of a data set with {begin.samples} samples, the server's has "
                              f"{joined.dataset_samples}: give the data set that it was made with")
         state = State(
-            dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data,
+            dataset=str(request.dataset), fingerprint=joined.fingerprint, data=joined.data,
             samples=joined.dataset_samples, order=begin.order if begin else request.order, seed=joined.seed,
             pool=begin.pool if begin else request.pool, run=joined.run, epoch=0, batches=0, count=0,
             words=b"", places=None if request.ids is None else 0)
@@ -156,6 +156,11 @@ class Ledger:
         """Of the next batch."""
         with self._lock:
             return self._course.epoch + self._whole()
+
+    @property
+    def batches(self) -> int:
+        """How many batches of the running epoch have come."""
+        return self._course.batches
 
     def receive(self, head: BatchHead, ids: Ids) -> None:
         """As note, of the job at hand.  ProtocolError for a batch that cannot be the next."""

@@ -18,11 +18,12 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, N
 import numpy as np
 import numpy.typing as npt
 
-from . import wire
+from . import adding, wire
 from .asking import Asker
 from .errors import ProtocolError, RequestRefused
 from .keys import KeyPaths
 from .mixing import split
+from .names import Name, said, told
 from .request import Pipeline, Subset, given_subset, ids_of, resolve_endpoint, seconds
 
 Path = Union[str, "os.PathLike[str]"]
@@ -131,8 +132,9 @@ class DataSet:
     def __init__(self, name: str, endpoint: Optional[str] = None, *, pipeline: Pipeline = "eval",
                  subset: Optional[Subset] = None, timeout: float = 10.0, key: Optional[Path] = None,
                  server_key: Optional[Path] = None) -> None:
-        self.name = name
-        self._endpoint = resolve_endpoint(endpoint)
+        self.endpoint = resolve_endpoint(endpoint)
+        self._name = Name.of(name, self.endpoint)
+        self.name = str(name)
         self._keys = KeyPaths(key, server_key)
         self._options: Dict[str, Any] = dict(pipeline=split(pipeline)[0], timeout=timeout, key=key,
                                              server_key=server_key)
@@ -250,7 +252,7 @@ class DataSet:
     def _columns(self) -> Tuple[Column, ...]:
         columns = self._told.columns
         if columns is None:
-            raise RequestRefused("unknown_kind", f"the server at {self._endpoint} is too old to tell names "
+            raise RequestRefused("unknown_kind", f"the server at {self.endpoint} is too old to tell names "
                                  "and labels of a data set")
         return columns
 
@@ -294,7 +296,7 @@ class DataSet:
                 value, content = self._ask(asker, {**wanted, "first": str(first)})
                 count = wire.integer(value, "count", 1, "DATASET_REPLY")
                 if value.get("fingerprint") != self._told.fingerprint:
-                    raise RequestRefused("unknown_dataset", f"the server at {self._endpoint} has other data "
+                    raise RequestRefused("unknown_dataset", f"the server at {self.endpoint} has other data "
                                          f"by now under the name {self.name!r}: make the loader, or the "
                                          "DataSet, anew")
                 parts.append((count, content))
@@ -315,11 +317,21 @@ class DataSet:
                      else np.zeros(0, np.int64))
 
     def _asker(self) -> Asker:
-        return Asker(self._endpoint, self._keys.read(self._endpoint), self._timeout)
+        return Asker(self.endpoint, self._keys.read(self.endpoint), self._timeout)
 
     def _ask(self, asker: Asker, wanted: Dict[str, str]) -> Tuple[Dict[str, Any], bytes]:
-        frames = asker.ask(lambda tag: wire.dataset({"dataset": self.name, **wanted}, tag),
-                           wire.DATASET_REPLY)
+        def message(tag: int) -> List[bytes]:
+            return wire.dataset({**said(self._name), **wanted}, tag)
+        try:
+            try:
+                frames = asker.ask(message, wire.DATASET_REPLY)
+            except RequestRefused as refused:
+                if refused.code != "unknown_dataset" or not adding.found_again(
+                        self.endpoint, self._name, self._timeout, adds=True):
+                    raise
+                frames = asker.ask(message, wire.DATASET_REPLY)
+        except RequestRefused as refused:
+            raise RequestRefused(refused.code, told(self._name, refused.code, refused.message)) from None
         if len(frames) != (2 if wanted else 1):
             _wrong(f"it has {len(frames) + 1} frames")
         return wire.parse_json(frames[0], "DATASET_REPLY"), bytes(frames[1]) if wanted else b""
@@ -335,7 +347,7 @@ class DataSet:
 
     def _loader(self, **options: Any) -> Any:
         from .loader import Loader      # which has one of these
-        return Loader(self._endpoint, self.name, epochs=1, order="list", slots=wire.SLOTS_MIN,
+        return Loader(self.endpoint, self._name, epochs=1, order="list", slots=wire.SLOTS_MIN,
                       transport="inline", name="DataSet", rejoin=0.0, **options, **self._options)
 
 

@@ -12,6 +12,10 @@ class NoServer(TureenError):
     """No server answered at the endpoint in time."""
 
 
+class ServeFailed(TureenError):
+    """No server could be started, or the one that is there can not serve what was asked for."""
+
+
 class NotLetIn(NoServer):
     """A server is there, and refuses the handshake with this client: one has keys and the other not, or it is
     another server."""

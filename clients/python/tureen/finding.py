@@ -60,8 +60,7 @@ def listens(endpoint: str) -> bool:
 
 def is_vacant(endpoint: str) -> bool:
     """Whether no server listens, and none that would listen soon has locked the endpoint."""
-    starting = endpoint.startswith("ipc://") and lock_holder(endpoint[len("ipc://"):]) is not None
-    return not starting and not listens(endpoint)
+    return server_process(endpoint) is None and not listens(endpoint)
 
 
 #   ---- a port
@@ -146,6 +145,11 @@ def starting(endpoint: str) -> Optional[NoServer]:
     if parent is not None:
         return NoServer(f"the server at {endpoint} has died, and process {parent} starts it again")
     return None
+
+
+def server_process(endpoint: str) -> Optional[int]:
+    """Of the server at that endpoint, or that starts there; None: nothing tells."""
+    return lock_holder(endpoint[len("ipc://"):]) if endpoint.startswith("ipc://") else None
 
 
 def lock_holder(path: str) -> Optional[int]:

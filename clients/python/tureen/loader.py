@@ -18,6 +18,7 @@ from .keys import KeyPaths
 from .mapping.mapper import Mapper, mapper_of
 from .mapping.run import Function
 from .mixing import refuse_functions, split
+from .names import Name
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve_endpoint, seconds, within
@@ -25,6 +26,7 @@ from .slots import lent_max
 from .state import State
 from .tally import Tally
 from .trained import NOTHING_WAITS, TrainedLedger, ledger_kind, refuse_report
+from .vocabulary import IN_A_LOADER, listed, one_of, order_of, refuse_unknown
 from .wire import Field, Joined
 
 
@@ -33,6 +35,10 @@ Path = Union[str, "os.PathLike[str]"]
 _KEPT = ("batches are being kept, and fill {kept} of the ring's {slots} slots: further batches are copied. "
          "Drop batches that are done with, or ask for more slots (at most 64)")
 
+
+_AGAIN = ("this loader went through its epochs={epochs} already, and goes through them again: one iteration "
+          "has all of them (batch.epoch tells which). In a loop over epochs make the loader with epochs=1, "
+          "or leave that loop out")
 
 _recipe_told: List[str] = []
 
@@ -59,9 +65,11 @@ class Loader(Owned):
     pipeline    the name of a recipe of the server's ("train", "eval"), or a list of operations; MixUp and
                 CutMix at its end are done here, and labels are float32 [batch, num_classes] then.  None: of
                 order "list" the recipe "eval", else "train"
+    transform   another name for it, which also takes torchvision's transforms (translated, or refused)
     order       "shared" (with other jobs), "private" (draws alone), "list" (`ids` as given; without them,
                 ascending), "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded"
                 with a seed, else "shared"
+    shuffle     PyTorch's name: True: "shared", or with a seed "seeded"; False: "list"
     ids         the samples of order "list", repeats allowed
     subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask: a
                 boolean for each sample.  Or a list of names of classes: all of their samples.  Or a Subset of
@@ -160,8 +168,13 @@ class Loader(Owned):
                  nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
                  map: Union[None, Function, Mapper] = None, map_batch: Optional[Function] = None,
                  map_workers: int = 0, multiprocessing_context: Any = None,
-                 state_of: str = "given") -> None:
+                 state_of: str = "given", transform: Any = None, shuffle: Optional[bool] = None,
+                 **unknown: Any) -> None:
         super().__init__()
+        refuse_unknown(Loader, unknown, IN_A_LOADER)
+        pipeline = one_of(None if transform is None else listed(transform), pipeline)
+        if shuffle is not None:
+            order = order_of(shuffle, order, seed)
         if pipeline is None and order == "list":
             tell_recipe("order=\"list\"", "pipeline")
         pipeline, self._mixing = split(pipeline)
@@ -170,6 +183,7 @@ class Loader(Owned):
                                                       slots)
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
+        dataset = Name.of(dataset, self.endpoint)
         self._data = DataSet(dataset, self.endpoint, subset=given_subset(subset),
                              pipeline=recipe_of(order) if pipeline is None else pipeline,
                              timeout=timeout, key=key, server_key=server_key)
@@ -200,6 +214,8 @@ class Loader(Owned):
             if self._mapper is not None:
                 self._mapper.start()
             begin = self._beginning()
+            if begin is None and self._went_through():
+                self._warned.warn("again", _AGAIN.format(epochs=self._request.epochs), TureenWarning)
             if begin is not None and self._at_end(begin):
                 self._drop_waiting()
             iterator, self._waiting = self._waiting, None
@@ -333,10 +349,11 @@ class Loader(Owned):
         are not counted (`samples`), but with nodes: each server knows of others."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
-        return self._request.epochs * self._epoch_steps()
+        return self._request.epochs * self.steps_per_epoch
 
-    def _epoch_steps(self) -> int:
-        """Batches of a whole epoch."""
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of a whole epoch, with ranks of each rank; as `len` otherwise."""
         request = self._request
         if request.nodes > 1:
             return request.steps(request.data_samples(self.joined.dataset_samples))
@@ -344,6 +361,16 @@ class Loader(Owned):
 
     def __bool__(self) -> bool:
         return True
+
+    def __repr__(self) -> str:
+        request = self._request
+        epochs = "without end" if request.epochs is None else f"{request.epochs} epochs"
+        return (f"<tureen.Loader {request.dataset!r} at {self.endpoint}: batches of {request.batch_size}, "
+                f"{request.order}, {epochs}>")
+
+    @property
+    def epochs(self) -> Optional[int]:
+        return self._request.epochs
 
     @property
     def rank(self) -> int:
@@ -419,6 +446,11 @@ class Loader(Owned):
             self._drop_waiting()
         return None if self._loaded is None else self._request.fitted(self._loaded)
 
+    def _runs(self, iterator: Any) -> bool:
+        """That iteration is the last one, and nothing was loaded or set since."""
+        active = None if self._active is None else self._active()
+        return active is not None and active is iterator and self._loaded is None and self._epoch is None
+
     def _question(self) -> None:
         """Joins, so that something can be asked; the next iter takes the job over."""
         self._check()
@@ -429,6 +461,11 @@ class Loader(Owned):
     def _join_for_question(self, begin: Optional[State]) -> None:
         self._waiting = self._join(begin)
         self._given = self._given or self._waiting._given
+
+    def _went_through(self) -> bool:
+        """All of several epochs, in the iteration before."""
+        epochs, before = self._request.epochs or 1, self._given
+        return epochs > 1 and before is not None and before.epoch >= epochs
 
     def _at_end(self, begin: State) -> bool:
         return self._request.epochs is not None and begin.epoch >= self._request.epochs

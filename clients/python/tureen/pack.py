@@ -2,6 +2,7 @@
 
     python3 -m tureen.pack hf/train packs/train             # Arrow, Parquet, MDS, LMDB: tureen/sources.py
     python3 -m tureen.pack --window 2049 text packs/text    # text.bin and text.idx: tureen/token_files.py
+    python3 -m tureen.pack --tokens uint16 --window 1025 train.bin packs/train          # nanoGPT's
     tureen serve --dataset train=packs/train
 
     from tureen.pack import Sample, pack
@@ -20,12 +21,12 @@ import sys
 import tarfile
 import tempfile
 import time
-from typing import IO, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import IO, Iterable, Iterator, List, Optional, Sequence
 
 from . import installed
 from .errors import SourceError
 from .sources import (ArrayOf, Columns, Looked, Sample, Source, class_names, open_source, own_extension,
-                      samples, signature)
+                      read_classes, samples, signature)
 from .token_files import open_tokens
 
 __all__ = ["PackFailed", "Sample", "SourceError", "pack"]
@@ -101,11 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m tureen.pack", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Packs a Hugging Face data set (Arrow, Parquet), MDS shards, an LMDB, or tokens in "
-                    "Megatron's .bin and .idx, to be served by `tureen serve`.",
+                    "Megatron's .bin and .idx or in a file of their own, to be served by `tureen serve`.",
         epilog="Options of `tureen pack` are passed on to it: --" + ", --".join(_PASSED_ON) + ",\n"
                "--no-jpeg-rows, --quiet, --json. With --resume the source is read again from its begin.")
     parser.add_argument("source", nargs="+", help="a folder; or files, of Parquet or Arrow several; or "
-                                                   "PREFIX of PREFIX.bin and PREFIX.idx")
+                                                   "PREFIX of PREFIX.bin and PREFIX.idx, or with "
+                                                   "--tokens a file")
     parser.add_argument("target", help="a folder, or s3://BUCKET/PREFIX with --work")
     parser.add_argument("--split", metavar="NAME",
                         help="which split, where names of files or folders, or a column `split`, tell "
@@ -124,8 +126,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--without", metavar="COLUMN", action="append", default=[],
                         help="a column that is left out; repeatable")
     parser.add_argument("--window", metavar="TOKENS", type=_positive,
-                        help="of Megatron's tokens: a sample is so many, whatever document they are of, "
-                             "instead of a document")
+                        help="of tokens: a sample is so many, whatever document they are of, instead of a "
+                             "document")
+    parser.add_argument("--tokens", metavar="TYPE", choices=_TOKEN_TYPES,
+                        help="the source is a file of tokens of this type and of nothing else, as nanoGPT's "
+                             "train.bin (uint16); with --window")
     parser.add_argument("--stride", metavar="TOKENS", type=_positive,
                         help="from one window's begin to the next one's (default: the window)")
     for name in _PASSED_ON:
@@ -137,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
 
 _TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
           "float32", "float64")
+_TOKEN_TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64")
 _PACKED_ANYWAY = ("jpg", "png", "bmp", "tif", "pgm", "ppm", "webp")     # without --extensions
 
 
@@ -173,11 +179,13 @@ def _telling_looks() -> Looked:
 def _open(options: argparse.Namespace) -> Source:
     if options.stride and not options.window:
         raise SourceError("--stride is of windows: give --window")
-    tokens = open_tokens(options.source[0], options.window, options.stride) \
+    if options.tokens and len(options.source) > 1:
+        raise SourceError("--tokens is of one file: join them (cat), or pack each for itself")
+    tokens = open_tokens(options.source[0], options.window, options.stride, options.tokens) \
         if len(options.source) == 1 else None
     if options.window and tokens is None:
-        raise SourceError(f"--window is of Megatron's tokens: there is no {options.source[0]}.idx with a "
-                          f".bin beside it")
+        raise SourceError(f"--window is of tokens: there is no {options.source[0]}.idx with a .bin beside "
+                          f"it; of a file of tokens alone, give their type with --tokens")
     if tokens and options.split:
         raise SourceError("--split is of data sets with several splits, and tokens have none: leave it out")
     if tokens:
@@ -201,17 +209,6 @@ def _named_classes(names: Optional[Sequence[str]]) -> Iterator[List[str]]:
         yield ["--classes", file.name]
 
 
-def _read_classes(path: Optional[str]) -> Optional[Tuple[str, ...]]:
-    if path is None:
-        return None
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return tuple(file.read().splitlines())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"--classes {path} cannot be read ({error}): give a file with a name a "
-                          f"line") from None
-
-
 def _passed_on(options: argparse.Namespace) -> List[str]:
     words: List[str] = []
     for name in _PASSED_ON:
@@ -228,7 +225,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(words)
     try:
         columns = Columns(options.image, options.label, options.text, tuple(options.mask),
-                          tuple(options.without), tuple(options.array), _read_classes(options.classes))
+                          tuple(options.without), tuple(options.array), read_classes(options.classes))
         source = _open(options)
         kind = own_extension(source, columns)
         if options.extensions is None and kind and kind not in _PACKED_ANYWAY:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 from . import standby
 from .errors import (JobEnded, KeyRefused, NoServer, NotLetIn, NotTrusted, RequestRefused, ServerGone,
                      ServerStopped, TureenError)
+from .finding import is_vacant
 
 log = logging.getLogger("tureen")
 
-#  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet
-#  gone.  Of a job that has never run some would not: there may never be the memory that it asks for.  What is
-#  left of a rank's job before goes.
-_PASSING = ("stopping", "busy", "budget", "ranks_missing")
-_PASSING_FIRST = ("stopping", "busy")
-_PASSING_FIRST_RANK = ("stopping", "busy", "job_taken")
+#  Refusals that pass: the old server is still ending, or the new one still opens the data set; those that
+#  ended with the old one are not all back, or not yet gone.  Of a job that has never run some would not:
+#  there may never be the memory that it asks for.  What is left of a rank's job before goes.
+_PASSING = ("stopping", "opening", "busy", "budget", "ranks_missing")
+_PASSING_FIRST = ("stopping", "opening", "busy")
+_PASSING_FIRST_RANK = ("stopping", "opening", "busy", "job_taken")
 #  So the server says that files have changed, or what the job has of them
 _OTHER = "the state is of other "
 _PAUSE_MIN_S = 0.1
@@ -30,14 +31,17 @@ class Search:
     """Begins when the connection to the server broke.  The connection's thread."""
 
     def __init__(self, endpoint: str, loss: TureenError, seconds: float, *, first: bool = False,
-                 ranks: bool = False, quiet: bool = False) -> None:
+                 ranks: bool = False, quiet: bool = False,
+                 adds: Callable[[], bool] = lambda: False) -> None:
         """`loss`: what is raised where no server is looked for; `seconds`: how long, math.inf: until it is
-        found.  `first`: the job has not been joined yet.  `quiet`: not for this job's own sake."""
+        found.  `first`: the job has not been joined yet.  `quiet`: not for this job's own sake.  `adds`: a
+        server that lacks the job's data set gets it from this process."""
         self._endpoint = endpoint
         self._loss = loss
         self._seconds = seconds
         self._first = first
         self._passing = _PASSING if not first else _PASSING_FIRST_RANK if ranks else _PASSING_FIRST
+        self._adds = adds
         self._begin = time.monotonic()
         self._pause_s = _PAUSE_MIN_S
         self._refusal: Optional[TureenError] = None
@@ -56,6 +60,8 @@ class Search:
         """A try failed.  Gives the pause before the next one, in seconds; raises what no further try will
         mend, or that the time is over."""
         if self._may_pass(error):
+            if _lacks_data(error):
+                standby.complete(self._endpoint)
             if self._refusal is None or _kind(self._refusal) != _kind(error):
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
@@ -67,6 +73,9 @@ class Search:
             self._complain("the job cannot be %s at %s: %s", "begun" if self._first else "gone on with",
                            self._endpoint, error)
             raise error
+        else:
+            #  What refused it is gone too: it is no longer why the job waits.
+            self._refusal, self._pause_s = None, _PAUSE_MIN_S
         if self.left_s() <= 0:
             raise self._in_vain()
         if self._refusal is None:
@@ -87,7 +96,7 @@ class Search:
     def _may_pass(self, error: TureenError) -> bool:
         """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
         if isinstance(error, RequestRefused):
-            return error.code in self._passing
+            return error.code in self._passing or self._adds() and _lacks_data(error)
         return isinstance(error, NotLetIn) and not isinstance(error, (KeyRefused, NotTrusted))
 
     def _in_vain(self) -> TureenError:
@@ -96,7 +105,8 @@ class Search:
             why = f"and it takes no job: {self._refusal or self._ranks}"
         trouble = standby.trouble(self._endpoint)
         if trouble:
-            why += f", nor could it be started again ({trouble})"
+            what = "started again" if is_vacant(self._endpoint) else "given what it lacks"
+            why += f", nor could it be {what} ({trouble})"
         remedy = "" if self._first else ", and go on from the loader's state_dict()"
         text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start "
                 f"it{remedy}, or give a larger rejoin (math.inf: until it is back)")
@@ -104,6 +114,10 @@ class Search:
         if self._first:
             return NoServer(text)
         return ServerStopped("stopping", text) if isinstance(self._loss, ServerStopped) else ServerGone(text)
+
+
+def _lacks_data(error: TureenError) -> bool:
+    return isinstance(error, RequestRefused) and error.code == "unknown_dataset"
 
 
 def _kind(error: TureenError) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, 
 import numpy as np
 import numpy.typing as npt
 
-from . import wire
+from . import names, wire
 from .errors import RequestRefused, StateError
 from .parameters import float_of
 from .recent import Recent
@@ -43,7 +43,14 @@ def resolve_endpoint(endpoint: Optional[str]) -> str:
     if "://" not in _text("endpoint", endpoint):
         raise ValueError(f"endpoint must be like ipc:///PATH or tcp://HOST:PORT, not {endpoint!r}; a data "
                          f"set's name is given as dataset={endpoint!r}")
-    return endpoint
+    return _one_text(endpoint)
+
+
+def _one_text(endpoint: str) -> str:
+    """The same for two ways to write a path: what is known of a server is noted by its endpoint."""
+    if not endpoint.startswith("ipc:///"):
+        return endpoint
+    return "ipc://" + os.path.normpath("/" + endpoint[len("ipc://"):].lstrip("/"))
 
 
 def default_endpoint() -> str:
@@ -51,7 +58,7 @@ def default_endpoint() -> str:
     does."""
     named = os.environ.get("TUREEN_ENDPOINT", "")
     if named:
-        return named
+        return _one_text(named)
     return f"ipc://{default_folder()}/server.sock"
 
 
@@ -278,8 +285,9 @@ class Request:
         order, seed, pool = self.order_said, self.seed, self.pool
         if state is not None:
             order, seed, pool = state.order, state.seed, state.pool
+        where = names.said(self.dataset)
         said: Dict[str, Any] = {
-            "dataset": self.dataset, "batch_size": self.batch_size, "epochs": self.epochs,
+            "dataset": where["dataset"], "batch_size": self.batch_size, "epochs": self.epochs,
             "drop_last": self.drop_last,
             "pipeline": recipe_of(order) if self.pipeline is None else self.pipeline}
         if order is not None:               # else the server decides by whether there is a seed
@@ -287,6 +295,8 @@ class Request:
         said["slots"], said["transport"] = self._slots, self._transport
         if seed is not None:
             said["seed"] = str(seed)
+        if "path" in where:
+            said["path"] = where["path"]
         if pool:
             said["pool"] = pool
         said["name"] = self._name

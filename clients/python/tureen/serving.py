@@ -8,8 +8,8 @@
                     Several processes may do this at once: their servers elect one among them by the
                     endpoint's lock, and the others end with a status of their own.  Then ask the winner.
     failure modes:  the started server ends: its log says why.  The server that won fails while other
-                    processes wait for it: they start theirs after all.  The server that answers serves other
-                    data: an error names them.
+                    processes wait for it: they start theirs after all.  The server that answers lacks data:
+                    they are added to it (adding.py), where it is this user's.
     on close:       the server does not depend on this process: its parent is init (detached.py), and it ends
                     by itself when it has had no job for a while.  If it dies before, this process's loaders
                     start it again (standby.py).
@@ -24,29 +24,29 @@ import tempfile
 import time
 import warnings
 import weakref
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import finding, installed, standby
+from . import adding, finding, installed, names, options, standby
+from .adding import how_to_stop
+from .connection import still_there
 from .detached import Detached
-from .errors import NoServer, NotLetIn, TureenError
+from .errors import NoServer, NotLetIn, RequestRefused, ServeFailed, TureenError
+from .names import STORE, Data
 from .query import status
 from .request import resolve_endpoint, seconds
 
 Path = Union[str, "os.PathLike[str]"]
+Datasets = Union[None, Path, Mapping[str, Path]]
 
 STATUS_LOCKED = 3               # `tureen serve`: another live server has the endpoint
 _ASK_S = 1.0                    # for an answer, before looking again which server is there
 _LOOK_S = 0.02
 _LOG_LINES = 12
+_LOG_PREFIX, _LOG_SUFFIX = "tureen-serve-", ".log"
+_LOG_KEPT_S = 7 * 24 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
-_STORE = re.compile(r"(s3|https?)://", re.IGNORECASE)
-_FIELD = re.compile(r"([^.=]+)\.([^=]+)=(?:image|mask|file):(.+)")
 _LOOKED_AT = 4096               # entries of a folder, which may have millions
 _CLOCK_S = 2.0                  # of a server that has just begun to list, and of file systems' clocks
-
-
-class ServeFailed(TureenError):
-    """No server could be started, or the one that is there serves other data."""
 
 
 class Server:
@@ -55,6 +55,9 @@ class Server:
     endpoint    where it listens: for Loader (endpoint=...), also in other processes of this user
     process     its process id, if this process has started it; None: it was there
     log         the file that it writes its log to, if this process has started it
+    names       what it calls the data sets that were asked for, by the names that they were asked for by:
+                {"train": "train"}, or where it has other data as "train" {"train": "train-1f2e3d"}.  Loaders
+                of this process take either; other processes need the server's
 
     It ends by itself when it has had no job for a while; after a `with` block at once, if no job uses it.  If
     it dies, the loaders of the processes that called `serve` start another one; where this process has done
@@ -65,17 +68,88 @@ class Server:
         self.endpoint = endpoint
         self.process = process
         self.log = log
+        self._data: List[Data] = []
+
+    @property
+    def names(self) -> Dict[str, str]:
+        return {data.name: data.served for data in self._data}
 
     def status(self, timeout: float = 5.0) -> Dict[str, Any]:
         """As tureen.status."""
         return status(self.endpoint, timeout)
 
+    def add(self, datasets: Datasets = None, *, timeout: float = 60.0, allow_empty: Sequence[str] = (),
+            classes_from: Optional[Mapping[str, str]] = None, arguments: Sequence[str] = (),
+            **more: Path) -> None:
+        """The server has these data sets too, from now on: server.add(test="/data/test").  Its jobs go on
+        meanwhile.  What it has already stays as it is, and a name that is taken gets another one (`names`).
+
+        All arguments are as of tureen.serve; `arguments` may be of data sets only, such as ["--field",
+        "test.mask=mask:/masks"], and `classes_from` may name what was asked for before.  Raises and warns as
+        tureen.serve does.
+        """
+        given = _Given.of(datasets, more, allow_empty, classes_from or {}, arguments, self._data)
+        others = [f"--{option}" for option, _ in given.parsed.others]
+        if others:
+            raise ValueError(f"{', '.join(others)}: of a running server only the settings of data sets that "
+                             "are added can be given")
+        wanted = names.known(self.endpoint, given.data)
+        #  What was asked for before too, where it is another server by now.
+        before = [data for data in _lost(self.endpoint) if data.process is not None and data not in wanted]
+        starting = _Starting(self.endpoint, before + wanted, _restart(self.endpoint),
+                             seconds("timeout", timeout), must=wanted)
+        found = starting.run()
+        if found.process is not None:
+            self.process, self.log = found.process, found.log
+        standby.settled(self.endpoint, starting.process)
+        _settle(self, wanted, starting, classes_from or {})
+
+    def remove(self, name: str, now: bool = False, timeout: float = 10.0) -> int:
+        """Takes a data set, by this process's name for it or the server's, from the server: its name is free
+        at once.  While jobs use it RequestRefused, `in_use`, which counts them; with `now` they are ended
+        (JobEnded, `removed`).  Gives how many were.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be that of a data set, not {name!r}")
+        data = next((data for data in self._data if data.name == name), names.find(self.endpoint, name))
+        served = name if data is None else data.served
+        timeout = seconds("timeout", timeout)
+        try:
+            if data is not None and adding.has_other(self.endpoint, data, timeout):
+                jobs = 0                    # another process has removed it, and its name is another one's
+            else:
+                jobs = adding.remove(self.endpoint, served, now, timeout)
+        except RequestRefused as refused:
+            if data is None or refused.code != "unknown_dataset":
+                raise
+            jobs = 0
+        self._data = [other for other in self._data if other.served != served]
+        for other in names.asked(self.endpoint):
+            if other.served == served:
+                names.forget(self.endpoint, other)
+        process = finding.server_process(self.endpoint)
+        before = _removed.get(self.endpoint)
+        _removed[self.endpoint] = (process, [*(before[1] if before and before[0] == process else ()), served])
+        command = _commands.get(self.endpoint)
+        if command is not None:
+            _commands[self.endpoint] = command._replace(words=options.without(command.words, served))
+        return jobs
+
     def stop(self) -> None:
         """Ends the server now, even if other jobs use it, if this process has started it; else it warns.
-        Without `stop` the server ends by itself."""
+        Without `stop` the server ends by itself.  Loaders of this process that still have a job there wait
+        for the next server, of which it warns too."""
         process, self.process = self.process, None
         if process is not None:
+            jobs = sum(not connection.leaving for connection in still_there(self.endpoint))
+            if jobs:
+                warnings.warn(f"loaders of this process still have {jobs} job{'s' if jobs > 1 else ''} at "
+                              f"the server at {self.endpoint}, which ends now: their loops wait for another "
+                              "one there, for the loaders' rejoin= seconds. Close the loaders first "
+                              "(close())",
+                              RuntimeWarning, 2)
             standby.forget(self.endpoint)
+            names.forget(self.endpoint)
             try:
                 os.kill(process, signal.SIGTERM)
             except ProcessLookupError:
@@ -83,7 +157,7 @@ class Server:
                     self.log = None         # it had died, and another process has started this one
         if self.log is None:
             warnings.warn(f"another process has started the server at {self.endpoint}, which goes on: it "
-                          f"ends by itself when it is idle, or by `{_drain(self.endpoint)}`",
+                          f"ends by itself when it is idle, or by `{how_to_stop(self.endpoint)}`",
                           RuntimeWarning, 2)
 
     def __enter__(self) -> Server:
@@ -102,21 +176,22 @@ class Server:
         return f"Server(endpoint={self.endpoint!r}, process={self.process}, log={self.log!r})"
 
 
-def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[str] = None,
-          cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: int = 60,
-          timeout: float = 60.0, allow_empty: Sequence[str] = (),
+def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
+          cache: Union[None, int, str] = None, workers: Optional[int] = None,
+          idle: Optional[int] = None, timeout: float = 60.0, allow_empty: Sequence[str] = (),
           classes_from: Optional[Mapping[str, str]] = None, arguments: Sequence[str] = (),
           **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
     datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any
-                    name; or addresses of packs in object stores (docs/stores.md)
+                    name; or addresses of packs in object stores (docs/stores.md).  A path alone is "train",
+                    which a Loader takes by itself
     endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an
                     endpoint looks too
     cache, workers  as of `tureen serve`
     idle            it ends when it has had no job for so many seconds (from its start: a minute at least):
-                    longer than a process takes from here to its first batch
-    timeout         seconds to wait until it answers; listing millions of files takes a while
+                    longer than a process takes from here to its first batch.  None: 60
+    timeout         seconds to wait until it answers and has the data; listing millions of files takes a while
     allow_empty     names of data sets in which a class folder without a sample is a class, as with
                     ImageFolder (allow_empty=True): so that labels are those of other splits
     classes_from    {"val": "train"}: labels of val are the numbers that train gives to classes of these names
@@ -124,54 +199,131 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
 
     Any number of processes of one user may call this at once: one server is started, and all get it.  The
     process that starts it sets its cache, workers, idle and arguments.  The executable is $TUREEN_SERVER, or
-    what was installed with this package, or else `tureen` on PATH.  The environment is not changed:
-    processes that are to find a server at another endpoint than the default must be told.
+    what was installed with this package, or else `tureen` on PATH.  The environment is not changed, but
+    for TUREEN_NAMES, where a name is taken: processes that are to find a server at another endpoint than the
+    default must be told.
 
-    Raises ServeFailed if no server can be started (with the last lines of its log) or if the server that is
-    there serves other data under one of the names, other files for a `--field` of arguments, or classes with
-    other numbers than classes_from asks for; NoServer if
-    it does not answer in time.  Warns if folders were changed since the server that is there listed them.
+    A server that is there gets what it lacks of the data sets, while its jobs go on.  Where it has other data
+    under one of the names, that data set gets another name there, such as "train-1f2e3d", which a warning
+    tells and `Server.names` has.  Loaders of this process that ask for "train" get it; states, errors and
+    `loader.dataset.name` keep "train".
+
+    Raises ServeFailed if no server can be started (with the last lines of its log), or if the server that is
+    there does not take what it lacks: it is another user's or too old, the data cannot be opened, or classes
+    have other numbers there than classes_from asks for.  NoServer if it does not answer, or has not opened
+    the data, in time.  Warns if folders were changed since the server that is there listed them, and if it
+    was started with other settings.
     """
-    wanted = {name: _absolute(name, _path(name, path)) for name, path in {**(datasets or {}), **more}.items()}
-    if not wanted:
-        raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
-    if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
+    given = _Given.of(datasets, more, allow_empty, classes_from or {}, arguments, ())
+    if idle is not None and (isinstance(idle, bool) or not isinstance(idle, int) or idle < 1):
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
-    words = [*_class_settings(wanted, allow_empty, classes_from or {}), *(str(word) for word in arguments)]
-    settings = [f"--until-idle={idle}"]
-    settings += [] if cache is None else ["--cache", str(cache)]
-    settings += [] if workers is None else ["--workers", str(workers)]
+    said = (("cache", cache), ("workers", workers), ("until-idle", idle))
+    asked = [(option, str(value)) for option, value in said if value is not None]
+    settings = [f"--until-idle={60 if idle is None else idle}"]
+    settings += [f"--{option}={value}" for option, value in asked if option != "until-idle"]
     listen = resolve_endpoint(endpoint)
-    datasets_given = [word for name, path in wanted.items() for word in ("--dataset", f"{name}={path}")]
-    command = _Command(["serve", *datasets_given, "--listen", listen, *settings, *words], os.getcwd())
-    starting = _Starting(listen, wanted, _fields(words), command, seconds("timeout", timeout))
+    command = _Command(["serve", *given.datasets, "--listen", listen, *settings, *given.words], os.getcwd())
+    starting = _Starting(listen, names.known(listen, given.data), command, seconds("timeout", timeout))
     server = starting.run()
     if server.process is None:
-        _check_classes(server, classes_from or {})
+        _warn_of_settings(listen, asked + given.parsed.others)
+    _settle(server, starting.wanted, starting, classes_from or {})
     _stand_by(starting, server)
     return server
 
 
-def _class_settings(wanted: Mapping[str, Any], allow_empty: Sequence[str],
+class _Given(NamedTuple):
+    """What a call says of data sets.  `datasets` and `words` are for a command line."""
+    data: List[Data]
+    datasets: List[str]
+    words: List[str]
+    parsed: options.Words
+
+    @staticmethod
+    def of(datasets: Datasets, more: Mapping[str, Path], allow_empty: Sequence[str],
+           classes_from: Mapping[str, str], arguments: Sequence[str], there: Sequence[Data]) -> _Given:
+        """`there`: what classes may be from, beside these."""
+        paths = _paths(datasets, more)
+        known = [*paths, *(data.name for data in there)]
+        words = [*_class_settings(paths, known, allow_empty, classes_from),
+                 *(str(word) for word in arguments)]
+        parsed = options.parse(words)
+        all_paths = {**{name: _absolute(name, path) for name, path in parsed.datasets.items()}, **paths}
+        data = [Data(name, path, [_with_folder(setting) for setting in parsed.settings.get(name, ())])
+                for name, path in all_paths.items()]
+        datasets_given = [word for name, path in paths.items() for word in ("--dataset", f"{name}={path}")]
+        return _Given(data, datasets_given, words, parsed)
+
+
+def _with_folder(setting: options.Setting) -> options.Setting:
+    return setting._replace(folder=_absolute(setting.field, setting.folder)) if setting.folder else setting
+
+
+def _paths(datasets: Datasets, more: Mapping[str, Path]) -> Dict[str, str]:
+    if datasets is not None and not isinstance(datasets, Mapping):
+        datasets = {"train": _alone(_path("datasets", datasets))}
+    for name in datasets or {}:
+        if name in more:
+            raise ValueError(f"two data sets are called {name!r}, {os.fspath((datasets or {})[name])!r} and "
+                             f"{os.fspath(more[name])!r}; a path alone is \"train\": give each a name of its "
+                             "own")
+    wanted = {name: _absolute(name, _path(name, path)) for name, path in {**(datasets or {}), **more}.items()}
+    if not wanted:
+        raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
+    return wanted
+
+
+def _settle(server: Server, wanted: List[Data], starting: _Starting, classes_from: Mapping[str, str]) -> None:
+    """The server has the data: its object, and this process's loaders, know under which names."""
+    names.note(server.endpoint, wanted)
+    server._data = [data for data in server._data if data.name not in {one.name for one in wanted}] + wanted
+    _check_classes(server, wanted, wanted if server.process else starting.added, classes_from)
+    for text in starting.otherwise:
+        warnings.warn(f"the server at {server.endpoint} has a data set with other settings, and keeps them: "
+                      f"{text}", RuntimeWarning, 3)
+    for data in wanted:
+        if data.served != data.name:
+            warnings.warn(f"the server at {server.endpoint} has other data as {data.name!r}: {data.path} is "
+                          f"{data.served!r} there, which loaders of this process, and of those "
+                          f"that it starts from now on, get as {data.name!r}; any other process writes "
+                          f"{data.served!r}, or calls tureen.serve too", RuntimeWarning, 3)
+
+
+def _class_settings(wanted: Collection[str], known: Sequence[str], allow_empty: Sequence[str],
                     classes_from: Mapping[str, str]) -> List[str]:
+    """`known`: what classes may be from."""
     if isinstance(allow_empty, (str, bool)):
         raise TypeError(f"allow_empty is a list of data sets' names, such as [\"val\"], not {allow_empty!r}")
-    for name in (*allow_empty, *classes_from, *classes_from.values()):
-        if name not in wanted:
-            raise ValueError(f"there is no data set {name!r} here; there are: {', '.join(wanted)}")
+    for given, there in (((*allow_empty, *classes_from), wanted), (classes_from.values(), known)):
+        for name in given:
+            if name not in there:
+                raise ValueError(f"there is no data set {name!r} here; there are: {', '.join(there)}")
     return [*(f"--allow-empty={name}=yes" for name in allow_empty),
             *(f"--classes-from={name}={other}" for name, other in classes_from.items())]
 
 
-def _check_classes(server: Server, classes_from: Mapping[str, str]) -> None:
-    """Of a server that was there."""
+def _check_classes(server: Server, wanted: Sequence[Data], new: Sequence[Data],
+                   classes_from: Mapping[str, str]) -> None:
+    """Of data sets that were there."""
     from .dataset import DataSet
-    for name, other in classes_from.items():
-        if DataSet(name, endpoint=server.endpoint).class_to_idx \
-                != DataSet(other, endpoint=server.endpoint).class_to_idx:
-            raise ServeFailed(f"the server at {server.endpoint} does not number the classes of {name!r} as "
-                              f"those of {other!r}: end it (`{_drain(server.endpoint)}`), or choose another "
-                              "endpoint")
+    known = {data.name: DataSet(names.Name(data.name, server.endpoint, data), endpoint=server.endpoint)
+             for data in [*server._data, *wanted]}
+    for data in wanted:
+        other = None if data in new else classes_from.get(data.name)
+        if other is not None and known[data.name].class_to_idx != known[other].class_to_idx:
+            raise ServeFailed(f"the server at {server.endpoint} does not number the classes of {data.name!r} "
+                              f"as those of {other!r}: take it away (`server.remove ({data.name!r})`, or "
+                              f"`tureen remove {data.served} --connect {server.endpoint}`) and ask again, "
+                              f"end it (`{how_to_stop(server.endpoint)}`), or choose another endpoint")
+
+
+def _warn_of_settings(endpoint: str, asked: Sequence[Tuple[str, str]]) -> None:
+    running = _running(endpoint)
+    different = [] if running is None else options.differences(asked, running.words)
+    if different:
+        warnings.warn(f"the server at {endpoint} was started with other settings, and keeps them: "
+                      f"{'; '.join(different)}. `{how_to_stop(endpoint)}` ends it, and the next call starts "
+                      "another", RuntimeWarning, 3)
 
 
 class _Command(NamedTuple):
@@ -182,20 +334,56 @@ class _Command(NamedTuple):
 
 def _stand_by(starting: _Starting, server: Server) -> None:
     """Has the server started again if it dies: as it was started, by whichever process."""
-    #  A server that does not end when it is idle was started by other means, which start it again too.
-    if not starting.ends_idle:
-        return
     endpoint = server.endpoint
-    command = starting.command if server.process else _running(endpoint) or starting.command
+    #  A server that does not end when it is idle was started by other means, which start it again too.
+    if starting.ends_idle:
+        command = starting.command if server.process else _running(endpoint) or starting.command
+        assert command is not None
+        process, removed = _removed.get(endpoint, (None, []))
+        for name in removed if process == starting.process else ():
+            command = command._replace(words=options.without(command.words, name))
+        _commands[endpoint] = command
+    else:
+        _commands.pop(endpoint, None)
     _returned.setdefault(endpoint, weakref.WeakSet()).add(server)
 
-    def start(timeout_s: float) -> None:
-        found = _Starting(endpoint, starting.wanted, starting.fields, command, timeout_s).run()
-        for known in _returned[endpoint]:
-            known.process, known.log = found.process, found.log
-    standby.remember(endpoint, start)
+    def start(timeout_s: float) -> Optional[int]:
+        again = _Starting(endpoint, _lost(endpoint), _restart(endpoint), timeout_s, must=())
+        found = again.run()
+        if found.process is not None or again.process != standby.process(endpoint):
+            for known in _returned[endpoint]:
+                known.process, known.log = found.process, found.log
+        standby.settled(endpoint, again.process)
+        for error in again.failed.values():
+            raise error
+        return again.process
+    standby.remember(endpoint, start, starting.ends_idle)
+    standby.settled(endpoint, starting.process)
 
 
+def _lost(endpoint: str) -> List[Data]:
+    """What this process asked another server for than the one that is there."""
+    process = finding.server_process(endpoint)
+    return [data for data in names.asked(endpoint) if data.process is None or data.process != process]
+
+
+def _restart(endpoint: str) -> Optional[_Command]:
+    """How its server is started again.  None: by other means."""
+    if not standby.knows(endpoint) or endpoint not in _commands:
+        return None
+    command, asked = _commands[endpoint], names.asked(endpoint)
+    if options.parse(command.words).datasets:
+        return command
+    #  All that it was started with is removed, and it cannot start without any.
+    by_name = {data.name: data.served for data in asked}
+    words = [word for data in asked for word in data.words(data.served, by_name)]
+    return command._replace(words=[*command.words, *words])
+
+
+#  How the servers that are started again were started, by endpoint, without what was removed.
+_commands: Dict[str, _Command] = {}
+#  By endpoint: a server's process, and what this process has removed from it.
+_removed: Dict[str, Tuple[Optional[int], List[str]]] = {}
 #  What serve has returned, by endpoint.
 _returned: Dict[str, weakref.WeakSet[Server]] = {}
 
@@ -203,7 +391,7 @@ _returned: Dict[str, weakref.WeakSet[Server]] = {}
 def _running(endpoint: str) -> Optional[_Command]:
     """How the server that holds the endpoint was started; None: that cannot be seen, or another user started
     it: a command of another user is not run as this one."""
-    process = finding.lock_holder(endpoint[len("ipc://"):]) if endpoint.startswith("ipc://") else None
+    process = finding.server_process(endpoint)
     try:
         if os.stat(f"/proc/{process}").st_uid != os.geteuid():
             return None
@@ -212,21 +400,6 @@ def _running(endpoint: str) -> Optional[_Command]:
         return _Command(words, os.readlink(f"/proc/{process}/cwd"))
     except OSError:
         return None
-
-
-def _drain(endpoint: str) -> str:
-    return f"tureen drain --connect {endpoint}"
-
-
-def _fields(words: Sequence[str]) -> Dict[Tuple[str, str], str]:
-    """What `--field NAME.FIELD=KIND:DIR` says, in one word or two: the folder by data set and field."""
-    found = {}
-    for word, after in zip(words, [*words[1:], ""]):
-        option, is_one, value = word.partition("=")
-        match = option == "--field" and _FIELD.match(value if is_one else after)
-        if match:
-            found[match[1], match[2]] = _absolute(match[2], match[3])
-    return found
 
 
 def _changed_since(path: str, moment: float) -> Optional[str]:
@@ -243,14 +416,25 @@ def _changed_since(path: str, moment: float) -> Optional[str]:
 
 def _path(name: str, path: Any) -> str:
     try:
-        return os.fspath(path)
+        return os.fsdecode(path)
     except TypeError:
         raise TypeError(f"{name} must be a path, not {type(path).__name__}: that of the folder or "
                         "pack") from None
 
 
+def _alone(path: str) -> str:
+    """The path of a data set without a name.  ValueError for a folder of data sets: theirs would be the names
+    of its classes."""
+    splits = [name for name in ("train", "val", "valid", "validation", "test")
+              if os.path.isdir(os.path.join(path, name))]
+    if "train" in splits:
+        each = ", ".join(f"{name}={os.path.join(path, name)!r}" for name in splits)
+        raise ValueError(f"{path!r} has a folder for each data set: write serve({each})")
+    return path
+
+
 def _absolute(name: str, path: str) -> str:
-    if _STORE.match(path):
+    if STORE.match(path):
         return path.rstrip("/")
     #  An address taken as a relative path would lose a slash, and name a folder that the user did not mean.
     if _ADDRESS.match(path) and not os.path.exists(path):
@@ -259,26 +443,28 @@ def _absolute(name: str, path: str) -> str:
     return os.path.abspath(path)
 
 
-def _is_same(served: str, wanted: str) -> bool:
-    if _STORE.match(wanted):
-        return served.rstrip("/") == wanted
-    return os.path.realpath(served) == os.path.realpath(wanted)
-
-
 class _Starting:
     """One call of serve."""
 
-    def __init__(self, endpoint: str, wanted: Mapping[str, str], fields: Mapping[Tuple[str, str], str],
-                 command: _Command, timeout_s: float) -> None:
+    def __init__(self, endpoint: str, wanted: List[Data], command: Optional[_Command],
+                 timeout_s: float, must: Optional[Sequence[Data]] = None) -> None:
+        """`command`: None where no server is to be started.  `must`: what has to be there in the end; None:
+        all that is wanted.  The rest was at a server before."""
         self._endpoint = endpoint
         self.wanted = wanted
-        self.fields = fields
         self.command = command
-        self.ends_idle = False          # the server that answered
+        #  Of the server that answered
+        self.added: List[Data] = []     # what it lacked of the wanted
+        self.failed: Dict[Data, TureenError] = {}       # why it still lacks it
+        self.otherwise: List[str] = []  # settings of data sets
+        self.process: Optional[int] = None
+        self.ends_idle = False
+        self._must = wanted if must is None else must
+        self._has_answered = False
         self._timeout_s = timeout_s
         self._until = time.monotonic() + timeout_s
         self._log = ""
-        self._listed = 0.0              # when the server that answered began, by time.time ()
+        self._listed: Dict[str, float] = {}     # when each data set that was there was, by time.time ()
         self._process: Optional[Detached] = None
 
     def run(self) -> Server:
@@ -286,20 +472,31 @@ class _Starting:
             if finding.listens(self._endpoint) and self._answers():
                 self._warn_of_changes()
                 return Server(self._endpoint, None, None)
+            while self.command is None:
+                if self._answers():
+                    return Server(self._endpoint, None, None)
+                if self._left_s() <= 0 or finding.is_vacant(self._endpoint):
+                    raise finding.no_server(self._endpoint, self._timeout_s, _first(self.wanted))
+                time.sleep(_LOOK_S)
             while True:
                 self._start()
                 server = self._wait()
                 if server is not None:
                     return server
         except BaseException:           # Ctrl-C too: a caller that gives up leaves no process behind
-            if self._process is not None:
+            if self._process is not None and self._has_answered:
+                self._process.let_go()          # others may use it, whatever it cannot add
+            elif self._process is not None:
                 self._process.end()
             raise
 
     def _start(self) -> None:
+        assert self.command is not None
         executable = _executable()
+        self._has_answered = False
         if not self._log:
-            descriptor, self._log = tempfile.mkstemp(prefix="tureen-serve-", suffix=".log")
+            _remove_old_logs()
+            descriptor, self._log = tempfile.mkstemp(prefix=_LOG_PREFIX, suffix=_LOG_SUFFIX)
             os.close(descriptor)
         try:
             self._process = Detached([executable, *self.command.words], self._log, self.command.folder)
@@ -338,54 +535,50 @@ class _Starting:
         return self._until - time.monotonic()
 
     def _too_late(self) -> NoServer:
-        error = finding.no_server(self._endpoint, self._timeout_s, next(iter(self.wanted)))
+        error = finding.no_server(self._endpoint, self._timeout_s, _first(self.wanted))
         if self._process is None or self._process.poll() is not None:
             return error
         return NoServer(f"{error}\nThe server that was started for it has not got so far: "
                         f"{self._last_words()}")
 
     def _answers(self) -> bool:
+        """With all that is wanted."""
+        process = finding.server_process(self._endpoint)
         try:
             found = status(self._endpoint, max(0.05, min(_ASK_S, self._left_s())))
-        except NotLetIn:
+            self._has_answered = True
+            self.process = process
+            now = time.time()
+            self._listed = {entry["name"]: now - entry.get("listed_seconds", found["uptime_seconds"])
+                            for entry in found["datasets"]}
+            before = [data for data in self.wanted if data not in self._must]
+            restored = adding.restore(self._endpoint, before, found["datasets"], self._left_s, process)
+            done = adding.complete(self._endpoint, self._must, found["datasets"], self._left_s, process,
+                                   before)
+        except (NotLetIn, adding.StillOpening):
             raise
         except NoServer:
             return False
-        self._check_data(found["datasets"])
-        self._listed = time.time() - found["uptime_seconds"]
-        self.ends_idle = found["until_idle"] is not None
+        self.added, self.otherwise = restored.added + done.added, done.otherwise
+        self.failed = {**restored.failed, **done.failed}
+        for data, error in self.failed.items():
+            if data in self._must:
+                raise error
+        self.ends_idle = found.get("until_idle") is not None
         return True
 
     def _warn_of_changes(self) -> None:
         """Of the server that was there before this call."""
-        for name, path in self.wanted.items():
-            folder = None if _STORE.match(path) else _changed_since(path, self._listed + _CLOCK_S)
+        for data in self.wanted:
+            if STORE.match(data.path) or data.served not in self._listed:
+                continue
+            folder = _changed_since(data.path, self._listed[data.served] + _CLOCK_S)
             if folder:
                 warnings.warn(f"files were added to {folder} or removed after the server at {self._endpoint} "
-                              f"had listed {name!r}: it serves what it found then. "
-                              f"`{_drain(self._endpoint)}` ends it, and the next one lists anew",
+                              f"had listed {data.name!r}: it serves what it found then. `server.remove "
+                              f"({data.name!r})` and tureen.serve list it anew, or "
+                              f"`{how_to_stop(self._endpoint)}` ends the server, and the next one does",
                               RuntimeWarning, 4)
-
-    def _check_data(self, served: Sequence[Mapping[str, Any]]) -> None:
-        paths = {entry["name"]: entry["path"] for entry in served}
-        wrong = []
-        for name, path in self.wanted.items():
-            if name not in paths:
-                wrong.append(f"it has no data set {name!r} ({path} was asked for)")
-            elif not _is_same(paths[name], path):
-                wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
-        folders = {(entry["name"], field): folder for entry in served
-                   for field, folder in zip(entry["fields"], entry.get("folders", []))}
-        for (name, field), path in self.fields.items():
-            folder = folders.get((name, field))
-            if folder is None:
-                wrong.append(f"its {name!r} has no field {field!r} ({path} was asked for)")
-            elif not _is_same(folder, path):
-                wrong.append(f"the field {field!r} of its {name!r} is {folder}, and {path} was asked for")
-        if wrong:
-            raise ServeFailed(f"a server is running at {self._endpoint}, with other data: "
-                              f"{'; '.join(wrong)}. Ask for what it has, stop it "
-                              f"(`{_drain(self._endpoint)}`), or give another endpoint")
 
     def _last_words(self) -> str:
         with open(self._log, "rb") as file:
@@ -393,6 +586,24 @@ class _Starting:
         if not lines:
             return f"its log {self._log} is empty"
         return "its log %s ends with:\n%s" % (self._log, "\n".join("  " + line for line in lines))
+
+
+def _first(wanted: Sequence[Data]) -> str:
+    return wanted[0].name if wanted else ""
+
+
+def _remove_old_logs() -> None:
+    """Of this user's servers that wrote nothing for a week."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if not entry.name.startswith(_LOG_PREFIX) or not entry.name.endswith(_LOG_SUFFIX):
+                continue
+            try:
+                found = entry.stat(follow_symlinks=False)
+                if found.st_uid == os.geteuid() and time.time() - found.st_mtime > _LOG_KEPT_S:
+                    os.unlink(entry.path)
+            except OSError:
+                pass                    # another process removes it too
 
 
 def _executable() -> str:

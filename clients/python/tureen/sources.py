@@ -221,6 +221,18 @@ def class_names(source: Source, columns: Columns = Columns()) -> Optional[Sequen
     return None
 
 
+def read_classes(path: Optional[str]) -> Optional[Tuple[str, ...]]:
+    """The file of --classes: the names of the classes, one a line; None: there is no such option."""
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return tuple(file.read().splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"--classes {path} cannot be read ({error}): give a file with a name a "
+                          f"line") from None
+
+
 def signature(source: Source, columns: Columns = Columns()) -> str:
     """Another one when a file of the source or a choice of columns is another."""
     digest = hashlib.sha256(repr((source.what, *columns, source.classes)).encode())

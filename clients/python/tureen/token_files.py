@@ -10,7 +10,8 @@ PREFIX.bin has the tokens of all documents, one after the other.  PREFIX.idx, li
     int64 [sequences]   where it begins in PREFIX.bin, in bytes
     int64 [ends]        the first sequence of each document; the last one is how many sequences there are
 
-Both files are mapped, and of the index a block is in memory at once.
+Both files are mapped, and of the index a block is in memory at once.  A file of tokens alone, as nanoGPT's
+train.bin, is one document.
 """
 from __future__ import annotations
 
@@ -39,24 +40,34 @@ class _Index(NamedTuple):
     documents: _Numbers         # their first sequences, and the end
 
 
-def open_tokens(path: str, window: Optional[int] = None, stride: Optional[int] = None) -> Optional[Source]:
-    """path: PREFIX, or one of its files; None: it is no such thing.
+def open_tokens(path: str, window: Optional[int] = None, stride: Optional[int] = None,
+                dtype: Optional[str] = None) -> Optional[Source]:
+    """path: PREFIX, or one of its files; with dtype, a file that has tokens of this type alone.  None: it is
+    no such thing.
 
     window      tokens of a sample: the documents are one text, cut every `stride` tokens (as many as a window
                 has).  None: a sample is a document.
     """
     prefix = path[:-4] if path.endswith((".bin", ".idx")) else path
     names = [prefix + ".idx", prefix + ".bin"]
-    missing = [name for name in names if not os.path.isfile(name)]
-    if missing == names[1:] and path == names[0]:
-        raise SourceError(f"there is no {names[1]}, which has the tokens of {path}")
-    if missing:
-        return None
-    index = _read(*names)
+    if dtype:
+        index, names = _alone(path, dtype, window), [path, path]
+    else:
+        missing = [name for name in names if not os.path.isfile(name)]
+        if missing == names[1:] and path == names[0]:
+            raise SourceError(f"there is no {names[1]}, which has the tokens of {path}")
+        if missing == names[:1] and path == names[1]:
+            raise SourceError(f"there is no {names[0]}, which says where the documents of {path} begin; if "
+                              f"the file has tokens alone, as nanoGPT's, give their type and a window: "
+                              f"--tokens uint16 --window 1025 --stride 1024")
+        if missing:
+            return None
+        index = _read(*names)
 
     def source(spans: Callable[[], Iterable[Tuple[int, int]]], how: str, count: int, note: str) -> Source:
-        return Source(f"Megatron's tokens, {index.dtype}, {how}", lambda: _rows(names[1], index, spans()),
-                      names, count, note=note)
+        what = "tokens" if dtype else "Megatron's tokens"
+        return Source(f"{what}, {index.dtype}, {how}", lambda: _rows(names[1], index, spans()), names,
+                      count, note=note)
 
     if window is None:
         return source(lambda: _documents(index), "by document", len(index.documents) - 1, "")
@@ -93,6 +104,19 @@ def _rows(path: str, index: _Index, spans: Iterable[Tuple[int, int]]) -> Iterato
         file = io.BytesIO()
         np.save(file, tokens[begin:end])
         yield {"tokens": file.getvalue()}
+
+
+def _alone(path: str, dtype: str, window: Optional[int]) -> _Index:
+    if window is None:
+        raise SourceError("--tokens is of a file without documents: say how many tokens a sample has, "
+                          "--window")
+    if not os.path.isfile(path):
+        raise SourceError(f"there is no file {path}, which would have the tokens")
+    size, width = os.path.getsize(path), np.dtype(dtype).itemsize
+    if size % width:
+        raise SourceError(f"{path} has {size} bytes, which are no whole number of tokens of {dtype}: is it "
+                          f"whole, and are its tokens of this type?")
+    return _Index(dtype, size // width, np.zeros(1, np.int64), np.array([0, 1], np.int64))
 
 
 #   ---- the index

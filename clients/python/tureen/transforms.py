@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
 from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, ElasticTransform, GaussianBlur,
@@ -32,6 +32,9 @@ from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refuse
                       UnsupportedTransform)
 from .mixing import CutMix, MixUp
 from .parameters import Pair, Size
+
+if TYPE_CHECKING:
+    from .splitting import Split
 
 Channels = Union[float, Sequence[float]]
 Padding = Union[int, Sequence[int]]
@@ -654,6 +657,21 @@ def translate(transforms: Any, pillow13: bool = False) -> Compose:
     return translation.translate(transforms, pillow13)
 
 
+def split(transforms: Any, pillow13: bool = False) -> Split:
+    """As `translate`, but what the server could not do is left for the loader's map=: the longest head of
+    the list that the server does exactly, and a function for the rest.  That may be any callables that get a
+    Pillow image or a tensor, and albumentations.
+
+        cut = split(compose)
+        print(cut)                              # by the server: ...; by map=: ... (why)
+        loader = DataLoader("train", 64, shuffle=True, map_workers=4, **cut._asdict())
+
+    UnsupportedTransform where images still differ in size at the cut.
+    """
+    from . import splitting
+    return splitting.split(transforms, pillow13)
+
+
 _WRITTEN = {"ToImage": "it is PILToTensor here", "ToDtype": "it is ConvertImageDtype here, or Cast, which "
             "does not scale"}
 
@@ -678,4 +696,4 @@ __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "
            "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize",
            "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
            "TenCrop", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views",
-           "translate"]
+           "split", "translate"]

@@ -21,9 +21,10 @@ MAGIC = b"TURN"
 VERSION = 1
 
 JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DATASET = 1, 2, 3, 4, 5, 6, 7, 9
+ADD, REMOVE = 15, 16
 JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = (129, 130, 131, 132, 133, 134,
     135, 136)
-DATASET_REPLY = 138
+DATASET_REPLY, ADDING, REMOVED = 138, 144, 145
 
 BATCH_INLINE, BATCH_PADDING = 1, 2      # BatchHead.flags
 SLOT_NONE = 0xFFFFFFFF                  # BatchHead.slot of an inline batch that is in no slot
@@ -204,6 +205,14 @@ def explain(job: int, sample: int, epoch: Optional[int], tag: int) -> List[bytes
 
 def dataset(asked: Mapping[str, str], tag: int) -> List[bytes]:
     return [pack_head(DATASET, 0, tag), pack_json(asked)]
+
+
+def add(words: Sequence[str], tag: int) -> List[bytes]:
+    return [pack_head(ADD, 0, tag), pack_json({"arguments": list(words)})]
+
+
+def remove(name: str, now: bool, tag: int) -> List[bytes]:
+    return [pack_head(REMOVE, 0, tag), pack_json({"dataset": name, "now": now})]
 
 
 def heartbeat(job: int) -> List[bytes]:

@@ -1,15 +1,15 @@
 //  Whether ranks ask for the same, and ranks that come back to a job that is there (docs/protocol.md, Losing
 //  a rank).
 
-#include "broker_state.h"
+#include "broker.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include "broker_bad.h"
-#include "broker_identity.h"
-#include "broker_ranks.h"
-#include "broker_replay.h"
-#include "states.h"
+#include "bad.h"
+#include "identity.h"
+#include "ranks.h"
+#include "deliver.h"
+#include "job.h"
 
 //  A job waits at least so long for a returning client, even if its rank_wait is shorter.
 enum { RETURN_MS = 10000 };
@@ -24,7 +24,7 @@ s_text (const char *said)
 
 //  The requests of two ranks.
 typedef struct {
-    const broker_join_t *one, *other;
+    const broker_terms_t *one, *other;
     uint32_t rank, other_rank;
 } pair_t;
 
@@ -47,7 +47,7 @@ s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t oth
 }
 
 static uint32_t
-s_nodes (const broker_join_t *join)
+s_nodes (const broker_terms_t *join)
 {
     return join->parts.nodes > 1? join->parts.nodes: 1;
 }
@@ -63,7 +63,7 @@ s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char
 }
 
 static bool
-s_has_run (const broker_join_t *join)
+s_has_run (const broker_terms_t *join)
 {
     return *s_text (join->run);
 }
@@ -84,7 +84,7 @@ s_same_epochs (const pair_t *pair, refusal_t *refusal)
 static bool
 s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
 {
-    const broker_join_t *one = pair->one, *other = pair->other;
+    const broker_terms_t *one = pair->one, *other = pair->other;
     return s_same_texts (pair, "dataset", one->dataset->name, other->dataset->name, refusal)
         && s_same_numbers (pair, "world_size", one->world_size, other->world_size, refusal)
         && s_same_numbers (pair, "batch_size", one->batch_size, other->batch_size, refusal)
@@ -101,7 +101,7 @@ static bool
 s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
 {
     static const char *const orders [] = { "shared", "private", "list", "seeded" };
-    const broker_join_t *one = pair->one, *other = pair->other;
+    const broker_terms_t *one = pair->one, *other = pair->other;
     return s_same_unsaid (pair, "pipeline", pipeline_text (one->pipeline), pipeline_text (other->pipeline),
         refusal)
         && s_same_texts (pair, "order", orders [one->order], orders [other->order], refusal)
@@ -118,7 +118,7 @@ s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
 static bool
 s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
 {
-    const broker_join_t *one = pair->one, *other = pair->other;
+    const broker_terms_t *one = pair->one, *other = pair->other;
     if (one->epoch != other->epoch || one->epoch_batches != other->epoch_batches)
         return true;
     uint64_t counts [2] = { one->taken? roaring_bitmap_get_cardinality (one->taken): 0,
@@ -130,7 +130,7 @@ s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
 }
 
 bool
-broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
+broker_agree (const broker_terms_t *one, uint32_t rank, const broker_terms_t *other, uint32_t other_rank,
     refusal_t *refusal)
 {
     pair_t pair = { one, other, rank, other_rank };
@@ -146,10 +146,10 @@ broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *othe
 //  ---- coming back
 
 //  The job's request, as far as ranks must agree on it.
-static broker_join_t
+static broker_terms_t
 s_view (const job_t *job)
 {
-    return (broker_join_t) {
+    return (broker_terms_t) {
         .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size,
         .batch_size = job->rank_batch,
         .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true,
@@ -160,9 +160,9 @@ s_view (const job_t *job)
 }
 
 static bool
-s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_t *refusal)
+s_agrees (const job_t *job, const broker_terms_t *join, uint32_t number, refusal_t *refusal)
 {
-    broker_join_t view = s_view (job);
+    broker_terms_t view = s_view (job);
     //  replay_find judges the rank's position.
     view.epoch = join->epoch;
     view.epoch_batches = join->epoch_batches;
@@ -173,7 +173,7 @@ s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_
 
 //  An unknown client without a run may belong to another run with the same name.
 static broker_return_t
-s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+s_refuse_stranger (const rank_t *rank, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
 {
     const job_t *job = rank->job;
     if (s_has_run (join))
@@ -194,7 +194,7 @@ s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms
 
 //  The join's rank in a job of the same world size.  The client is known by the run, or as the job's own.
 static broker_return_t
-s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t *refusal)
+s_returns (const rank_t *rank, const broker_terms_t *join, bool is_own, refusal_t *refusal)
 {
     uint64_t number;
     if ((rank_is_there (rank) && !is_own) || rank->left_itself)
@@ -206,13 +206,13 @@ s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t
 }
 
 broker_return_t
-broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int64_t now_ms, job_t **job_p,
+broker_returns (broker_t *self, const broker_terms_t *join, uint32_t number, int64_t now_ms, job_t **job_p,
     refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
     assert (join->world_size > 1 && number < join->world_size);
     *job_p = NULL;
-    job_t *job = broker_named (self, join->tenant, join->job_name);
+    job_t *job = job_named (self, join->tenant, join->job_name);
     if (!job)
         return BROKER_RETURN_NONE;
     bool is_of_run = identity_is (join->run, job->run);
@@ -237,7 +237,7 @@ broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int6
 }
 
 rank_t *
-broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t *join, int64_t now_ms,
+broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);

@@ -1,33 +1,17 @@
-//  Hands out tasks: tenants by weight, the jobs of a tenant in turn.
-//
-//  Preparing, copying and side tasks are handed out in one order, that of the tenants' passes (fairness.h),
-//  because they take the same workers.  With an order for each kind, a tenant that only copies and one that
-//  only prepares would share by the numbers of tasks in flight.  A tenant may be unable to take its turn,
-//  because too many tasks of its kind are in flight or its version has no memory.  It holds up the others
-//  then, but only while all workers have other work; after that it counts as if it had not waited.
-//
-//  "No decision depends on a completion" (broker.h) is about draws, deliveries and evictions.  The order of
-//  tasks depends on how long others took; what is delivered, and in which order, does not.
-//
-//  Memory: beside the index each tenant has memory for as many of its largest versions as there are workers
-//  (schedule.c), and no other tenant can take it.  Versions outside the index that a tenant holds count
-//  against its part; it may hold more while no tenant lacks its part.  A version that is not in the index and
-//  does not fit waits for copies of its own tenant's.  A version that leaves the index and does not fit waits
-//  for copies of the tenants that held more than their part at that moment, until these are back to their
-//  part.  No other version waits for it.  With several data sets, each has memory beside the index for
-//  versions with files being read (dispatch_fetching_bytes).
-//
-//  Reading plain files takes up tasks in flight, and no worker.  Each data set has its own tasks in flight,
-//  so that a slow disk does not slow down another data set.  Of these a tenant has its part by weight while
-//  others want theirs, so that slow files of one tenant do not slow down another.  Some are kept for tenants
-//  with jobs on the data set that want none now, because a slow read cannot be cancelled.
-
 #include "dispatch.h"
 #include <assert.h>
-#include "row_queue.h"
-#include "schedule.h"
+#include <stdlib.h>
+#include <string.h>
+#include "action.h"
+#include "budget.h"
+#include "job.h"
+#include "needed.h"
 #include "patience.h"
-#include "states.h"
+#include "raw_prefetch.h"
+#include "raw_refcount.h"
+#include "tenant.h"
+#include "version.h"
+
 
 enum {
     BUSY_TASKS = 2,                                 //  for each worker: so many keep it busy until the next
@@ -36,7 +20,8 @@ enum {
     FETCHING_PARTS = 8,                             //  of the cache: one of them for what is being read of
                                                     //  several data sets
     PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  estimates for tasks before any was done
-    NS_A_US = 1000
+    NS_A_US = 1000,
+    CLASSES_IDLE_MAX = 256
 };
 
 static uint64_t
@@ -45,80 +30,11 @@ s_bit (const tenant_t *tenant)
     return UINT64_C (1) << tenant->number;
 }
 
-//  ---- tenants that wait
-
-void
-broker_side_task_waits (broker_t *self, tenant_t *tenant)
-{
-    tenant->wants.side_tasks++;
-    tenant_waits (self, tenant);
-}
-
-void
-broker_side_task_gives_up (broker_t *self, tenant_t *tenant)
-{
-    assert (tenant->wants.side_tasks > 0);
-    tenant->wants.side_tasks--;
-    tenant_waits_no_more (self, tenant);
-}
-
-//  The tenant's largest version may be another one now.
-static void
-s_measure (broker_t *self, tenant_t *tenant)
-{
-    wants_t *wants = &tenant->wants;
-    size_t before = wants->version_bytes_max;
-    wants->version_bytes_max = 0;
-    for (const job_t *job = wants->jobs; job; job = job->next_of_tenant) {
-        if (job->state == JOB_OVER)
-            continue;
-        size_t bytes = ((const class_t *) version_set_user (job->consumer.kind))->version_bytes;
-        if (bytes > wants->version_bytes_max)
-            wants->version_bytes_max = bytes;
-    }
-    //  Versions of jobs that are gone keep their memory until the operation ends, which may hang: others do
-    //  not get the tenant's part before.
-    if (wants->customs_out > 0 && wants->version_bytes_max < before)
-        wants->version_bytes_max = before;
-    if (wants->version_bytes_max > before)
-        self->is_memory_kept = false;               //  other tenants must first come back to their parts
-    schedule_measure (self);
-}
-
-void
-dispatch_join (broker_t *self, job_t *job)
-{
-    job->copy_ns = self->copy_ns;
-    job->next_of_tenant = job->tenant->wants.jobs;
-    job->tenant->wants.jobs = job;
-    s_measure (self, job->tenant);
-}
-
-void
-dispatch_leave (broker_t *self, job_t *job)
-{
-    s_measure (self, job->tenant);
-}
-
-void
-dispatch_reclaim (job_t *job)
-{
-    wants_t *wants = &job->tenant->wants;
-    job_t **link = &wants->jobs;
-    while (*link != job)
-        link = &(*link)->next_of_tenant;
-    *link = job->next_of_tenant;
-    if (wants->prepare_turn == job)
-        wants->prepare_turn = job->next_of_tenant;
-    if (wants->copy_turn == job)
-        wants->copy_turn = job->next_of_tenant;
-}
-
 //  ---- memory
 
 //  Versions in the index count there.
-void
-dispatch_hold (version_t *version, tenant_t *tenant)
+static void
+s_hold (version_t *version, tenant_t *tenant)
 {
     if (version->holder)
         return;
@@ -139,7 +55,7 @@ void
 dispatch_unpin (broker_t *self, version_t *version)
 {
     if (version->pins == 1 && version->holder) {
-        wants_t *wants = &self->tenants [version->holder - 1]->wants;
+        tenant_wants_t *wants = &self->tenants [version->holder - 1]->wants;
         assert (version->indexed || wants->outside_bytes >= version->bytes);
         wants->outside_bytes -= version->indexed? 0: version->bytes;
         version->holder = 0;
@@ -147,8 +63,8 @@ dispatch_unpin (broker_t *self, version_t *version)
     prepared_unpin (self->prepared, version);
 }
 
-size_t
-dispatch_beside_bytes (const broker_t *self)
+static size_t
+s_beside_bytes (const broker_t *self)
 {
     size_t bytes = 0;
     for (size_t number = 0; number < self->tenant_count; number++)
@@ -162,8 +78,8 @@ s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
 {
     size_t kept = 0;
     for (size_t number = 0; number < self->tenant_count; number++) {
-        const wants_t *wants = &self->tenants [number]->wants;
-        size_t part = broker_hands (self->options.workers, self->options.customs) * wants->version_bytes_max;
+        const tenant_wants_t *wants = &self->tenants [number]->wants;
+        size_t part = budget_hands (self->options.workers, self->options.customs) * wants->version_bytes_max;
         size_t outside = wants->outside_bytes + (self->tenants [number] == tenant? taken_bytes: 0);
         kept += part > outside? part - outside: 0;
     }
@@ -188,7 +104,7 @@ s_reserve (broker_t *self, version_t *version, tenant_t *tenant)
         return false;
     if (!prepared_reserve (self->prepared, version))
         return false;
-    dispatch_hold (version, tenant);
+    s_hold (version, tenant);
     return true;
 }
 
@@ -213,7 +129,7 @@ static size_t
 s_kept_files (const broker_t *self, const dataset_t *dataset)
 {
     uint64_t weights = 0;
-    size_t kept = 0;
+    size_t kept = 0, most = budget_part (self, self->prepare_max);
     for (size_t number = 0; number < self->tenant_count; number++)
         if (s_has_jobs (self->tenants [number], dataset) || s_wants_files (self->tenants [number], dataset))
             weights += self->tenants [number]->given.weight;
@@ -221,10 +137,10 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
         const tenant_t *tenant = self->tenants [number];
         if (!s_has_jobs (tenant, dataset) || s_wants_files (tenant, dataset))
             continue;
-        size_t half = (size_t) (self->prepare_max * tenant->given.weight / weights) / 2;
+        size_t half = (size_t) (most * tenant->given.weight / weights) / 2;
         kept += half > 0? half: 1;
     }
-    return kept < self->prepare_max / 2? kept: self->prepare_max / 2;
+    return kept < most / 2? kept: most / 2;
 }
 
 //  A disk with a long latency gets more reads at once than keep the workers busy.  With several tenants it
@@ -232,8 +148,8 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
 static size_t
 s_fetch_max (const broker_t *self, const dataset_t *dataset)
 {
-    return self->tenant_count == 1
-        && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
+    return budget_part (self, self->tenant_count == 1
+        && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max);
 }
 
 //  A version with files being read has memory already, and may leave the index meanwhile.  If the disk hangs,
@@ -248,8 +164,8 @@ s_folders (const broker_t *self)
     return folders;
 }
 
-size_t
-dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes)
+static size_t
+s_fetching_bytes (const broker_t *self, size_t workers_bytes)
 {
     if (self->dataset_count < 2 || self->version_bytes_max == 0)
         return 0;
@@ -279,7 +195,7 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
     uint64_t weights = 0;
     if (self->tenant_count == 1)
         return dataset->fetching < s_fetch_max (self, dataset);
-    size_t kept = 0, most = self->prepare_max - s_kept_files (self, dataset);
+    size_t kept = 0, most = budget_part (self, self->prepare_max) - s_kept_files (self, dataset);
     for (size_t number = 0; number < self->tenant_count; number++)
         if (s_wants_files (self->tenants [number], dataset))
             weights += self->tenants [number]->given.weight;
@@ -294,6 +210,271 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
             kept += part - fetching;
     }
     return dataset->fetching + kept < most;
+}
+
+//  ---- the index's memory
+
+//  What the index must leave free: for each tenant with jobs, every worker must find memory for one version
+//  outside the index, and so must every task with an operation of the operator's own.
+static size_t
+s_workers_bytes (const broker_t *self)
+{
+    size_t beside = s_beside_bytes (self);
+    return (beside > self->version_bytes_max? beside: self->version_bytes_max)
+        * budget_hands (self->options.workers, self->options.customs);
+}
+
+static void
+s_measure_index (broker_t *self)
+{
+    self->version_bytes_max = 0;
+    for (const class_t *class = self->classes; class; class = class->next)
+        if (class->version_bytes > self->version_bytes_max)
+            self->version_bytes_max = class->version_bytes;
+    size_t workers_bytes = s_workers_bytes (self);
+    self->fetching_bytes = s_fetching_bytes (self, workers_bytes);
+    prepared_limit (self->prepared, self->options.cache_bytes - workers_bytes - self->fetching_bytes);
+}
+
+//  ---- tenants that wait
+
+void
+tenant_side_task_waits (broker_t *self, tenant_t *tenant)
+{
+    tenant->wants.side_tasks++;
+    tenant_waits (self, tenant);
+}
+
+void
+tenant_side_task_gives_up (broker_t *self, tenant_t *tenant)
+{
+    assert (tenant->wants.side_tasks > 0);
+    tenant->wants.side_tasks--;
+    tenant_waits_no_more (self, tenant);
+}
+
+//  The tenant's largest version may be another one now.
+static void
+s_measure (broker_t *self, tenant_t *tenant)
+{
+    tenant_wants_t *wants = &tenant->wants;
+    size_t before = wants->version_bytes_max;
+    wants->version_bytes_max = 0;
+    for (const job_t *job = wants->jobs; job; job = job->next_of_tenant) {
+        if (job->state == JOB_OVER)
+            continue;
+        size_t bytes = ((const class_t *) version_set_user (job->consumer.kind))->version_bytes;
+        if (bytes > wants->version_bytes_max)
+            wants->version_bytes_max = bytes;
+    }
+    //  Versions of jobs that are gone keep their memory until the operation ends, which may hang: others do
+    //  not get the tenant's part before.
+    if (wants->customs_out > 0 && wants->version_bytes_max < before)
+        wants->version_bytes_max = before;
+    if (wants->version_bytes_max > before)
+        self->is_memory_kept = false;               //  other tenants must first come back to their parts
+    s_measure_index (self);
+}
+
+void
+dispatch_leave (broker_t *self, job_t *job)
+{
+    s_measure (self, job->tenant);
+}
+
+void
+dispatch_reclaim (job_t *job)
+{
+    tenant_wants_t *wants = &job->tenant->wants;
+    job_t **link = &wants->jobs;
+    while (*link != job)
+        link = &(*link)->next_of_tenant;
+    *link = job->next_of_tenant;
+    if (wants->prepare_turn == job)
+        wants->prepare_turn = job->next_of_tenant;
+    if (wants->copy_turn == job)
+        wants->copy_turn = job->next_of_tenant;
+}
+
+//  ---- classes
+
+//  A `seeded` job's random pixels depend on no other job: it neither uses others' versions nor lends its own.
+static bool
+s_is_apart (sampler_order_t order, const pipeline_t *pipeline)
+{
+    return order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (pipeline);
+}
+
+//  The existing class of a job's shared stage on its data; NULL: the job needs one of its own.
+static class_t *
+s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t order,
+    const pipeline_t *pipeline)
+{
+    if (s_is_apart (order, pipeline))
+        return NULL;
+    const char *text = pipeline_shared_text (pipeline);
+    for (class_t *class = self->classes; class; class = class->next)
+        if (!class->is_apart && class->dataset == dataset
+        &&  strcmp (pipeline_shared_text (class->pipeline), text) == 0)
+            return class;
+    return NULL;
+}
+
+//  Versions that wait for a next job keep their class, and its memory is in no budget: so a tenant keeps only
+//  the newest of such classes.
+static void
+s_end_idle_classes (broker_t *self, const tenant_t *tenant)
+{
+    uint64_t count = 0, most = tenant_share (self, tenant, CLASSES_IDLE_MAX);
+    class_t *oldest = NULL;
+    for (class_t *class = self->classes; class; class = class->next)
+        if (class->tenant == tenant && version_set_is_idle (class->kind)) {
+            oldest = class;
+            count++;
+        }
+    if (count >= most)
+        version_set_end (oldest->kind);
+}
+
+static class_t *
+s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
+{
+    s_end_idle_classes (self, job->tenant);
+    class_t *class = needed_memory (calloc (1, sizeof *class));
+    bool is_random = pipeline_shared_is_random (job->pipeline),
+        is_apart = s_is_apart (job->order, job->pipeline);
+    *class = (class_t) {
+        .next = self->classes, .tenant = job->tenant, .dataset = job->dataset,
+        .pipeline = pipeline_hold (job->pipeline),
+        .version_bytes = version_bytes, .is_apart = is_apart, .custom = pipeline_custom (job->pipeline),
+        .seed = is_apart? job->seed: random_next (&self->random),
+        .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
+    };
+    class->prepare_ns = self->prepare_ns;
+    self->classes = class;
+    return class;
+}
+
+bool
+dispatch_allows (const broker_t *self, const broker_terms_t *join, refusal_t *refusal)
+{
+    //  Whether the class exists must not matter: the answer would reveal it.
+    return tenant_allows_version (self, tenant_joining (self, join), pipeline_version_bytes (join->pipeline),
+        refusal);
+}
+
+void
+dispatch_join (broker_t *self, job_t *job)
+{
+    class_t *class = s_find_class (self, job->dataset, job->order, job->pipeline);
+    if (!class)
+        class = s_new_class (self, job, budget_version_cost (pipeline_version_bytes (job->pipeline)));
+    job->consumer.kind = class->kind;
+    job->consumer.numbers = class->is_apart;
+    job->consumer.tenant = job->tenant->number;
+    //  First: a class without a consumer ends with its last version, which a smaller index may evict.
+    version_index_join (self->version_index, &job->consumer);
+    job->copy_ns = self->copy_ns;
+    job->next_of_tenant = job->tenant->wants.jobs;
+    job->tenant->wants.jobs = job;
+    s_measure (self, job->tenant);
+}
+
+void
+dispatch_class_over (void *context, void *user)
+{
+    broker_t *self = context;
+    class_t *class = user, **link = &self->classes;
+    while (*link != class)
+        link = &(*link)->next;
+    *link = class->next;
+    pipeline_destroy (&class->pipeline);
+    free (class);
+    s_measure_index (self);
+}
+
+size_t
+dataset_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+    const char **texts, size_t texts_max)
+{
+    size_t count = 0;
+    for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
+        const job_t *job = dataset->jobs [number];
+        if (!job || job->tenant != (tenant? tenant: job->broker->tenants [0])
+            || s_is_apart (job->order, job->pipeline)
+        ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
+            continue;
+        const char *text = pipeline_shared_text (job->pipeline);
+        size_t index = 0;
+        while (index < count && strcmp (texts [index], text) != 0)
+            index++;
+        if (index == count)
+            texts [count++] = text;
+    }
+    return count;
+}
+
+//  ---- a row and its version
+
+void
+dispatch_await (batch_row_t *row, version_t *version)
+{
+    row->version = version;
+    if (version->state == VERSION_READY) {
+        row_move (row, ROW_READY);
+        s_hold (version, row->job->tenant);
+        row_queue_append (&row->job->ready, row);
+        return;
+    }
+    row_move (row, ROW_WAITING);
+    batch_row_t *first = version->waiting;
+    row->previous_waiting = NULL;
+    row->next_waiting = first;
+    if (first)
+        first->previous_waiting = row;
+    version->waiting = row;
+    if (version->state == VERSION_WORKING)
+        return;
+    version_move (version, raw_refcount_want (row->job->broker, row->job->tenant, version)?
+        VERSION_QUEUED: VERSION_READING);
+    if (version->state == VERSION_QUEUED)
+        row_queue_append (&row->job->wanted, row);
+}
+
+static void
+s_leave_waiting (batch_row_t *row)
+{
+    version_t *version = row->version;
+    if (row->previous_waiting)
+        row->previous_waiting->next_waiting = row->next_waiting;
+    else
+        version->waiting = row->next_waiting;
+    if (row->next_waiting)
+        row->next_waiting->previous_waiting = row->previous_waiting;
+    row->previous_waiting = row->next_waiting = NULL;
+    if (version->state == VERSION_QUEUED)
+        row_queue_remove (&row->job->wanted, row);
+    if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
+        version_move (version, VERSION_IDLE);           //  prepared when a row waits for it again
+        raw_refcount_release (row->job->broker, version);
+        patience_leave (row->job->broker, version);
+    }
+}
+
+void
+dispatch_cancel (broker_t *self, batch_row_t *row)
+{
+    if (row->state == ROW_WAITING)
+        s_leave_waiting (row);
+    else
+    if (row->state == ROW_READY)
+        row_queue_remove (&row->job->ready, row);
+    else
+        return;
+    version_t *version = row->version;
+    row_move (row, ROW_EMPTY);
+    row->version = NULL;
+    dispatch_unpin (self, version);
 }
 
 //  ---- slow tasks
@@ -312,8 +493,8 @@ s_has_slow_turn (const broker_t *self, const tenant_t *tenant)
 {
     bool is_alone = (fairness_waiting (self->fairness) & ~s_bit (tenant)) == 0;
     uint32_t processors = self->options.workers + self->lent;
-    return self->slow_out < broker_slow_max (processors)
-        && (is_alone || tenant->wants.slow_out < broker_share (self, tenant, processors));
+    return self->slow_out < budget_slow_max (processors)
+        && (is_alone || tenant->wants.slow_out < tenant_share (self, tenant, processors));
 }
 
 //  ---- operations of the operator's own
@@ -350,7 +531,7 @@ s_end_version (broker_t *self, const version_t *version)
 {
     s_count_custom (self, version, false);
     s_count_custom_out (self, version, false);
-    if (broker_prepares_slowly (version_class (self, version)->pipeline))
+    if (budget_prepares_slowly (version_class (self, version)->pipeline))
         s_count_slow (self, self->tenants [version->holder - 1], false);
 }
 
@@ -362,15 +543,15 @@ s_may_prepare (const broker_t *self, const job_t *job)
     const dataset_t *dataset = job->dataset;
     const class_t *class = version_class (self, version);
     const custom_t *custom = class->custom;
-    size_t beside = custom? 0: broker_with_workers (self), most = self->prepare_max;
-    if (broker_prepares_slowly (class->pipeline) && !s_has_slow_turn (self, job->tenant))
+    size_t beside = custom? 0: budget_with_workers (self), most = self->prepare_max;
+    if (budget_prepares_slowly (class->pipeline) && !s_has_slow_turn (self, job->tenant))
         return false;
     if (!version->raw) {
         beside += dataset->fetching;
         most = s_fetch_max (self, dataset);
     }
-    return beside < most
-        && (!custom || self->custom_out [custom->number] < broker_custom_max (self->options.workers))
+    return beside < most && self->preparing + self->copy_max < budget_tasks_most (self)
+        && (!custom || self->custom_out [custom->number] < budget_custom_max (self->options.workers))
         && (version->raw || (s_has_part (self, dataset, version)
         && s_may_fetch (self, job->tenant, dataset)));
 }
@@ -447,7 +628,7 @@ dispatch_unread (broker_t *self, version_t *version)
     s_end_version (self, version);
     self->preparing--;
     broker_prepare_took (self, version, 0);
-    wants_t *wants = &self->tenants [version->holder - 1]->wants;
+    tenant_wants_t *wants = &self->tenants [version->holder - 1]->wants;
     wants->outside_bytes -= version->indexed? 0: version->bytes;
     version->holder = 0;
     prepared_release (self->prepared, version);
@@ -470,12 +651,12 @@ dispatch_copied (broker_t *self, batch_row_t *row)
         s_settle (self, s_bit (row->job->tenant), row->charged_us,
             (uint64_t) row->charged_us * NS_A_US);
     row->charged_us = 0;
-    if (broker_copies_slowly (row->job->pipeline))
+    if (budget_copies_slowly (row->job->pipeline))
         s_count_slow (self, row->job->tenant, false);
 }
 
 void
-broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
+tenant_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
 {
     assert (self->side_tasks > 0);
     self->side_tasks--;
@@ -494,7 +675,7 @@ typedef enum {
 static bool
 s_may_copy (const broker_t *self, const job_t *job)
 {
-    return job->ready.first && (!broker_copies_slowly (job->pipeline) || s_has_slow_turn (self, job->tenant));
+    return job->ready.first && (!budget_copies_slowly (job->pipeline) || s_has_slow_turn (self, job->tenant));
 }
 
 //  The next job from *turn_p on of which something may be copied, or prepared, now; NULL: none.
@@ -527,9 +708,9 @@ s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
     job->copying++;
     rank->copying++;
     self->copying++;
-    if (broker_copies_slowly (job->pipeline))
+    if (budget_copies_slowly (job->pipeline))
         s_count_slow (self, job->tenant, true);
-    broker_act_rank (self, ACTION_COPY, rank)->row = row;
+    action_add_rank (self, ACTION_COPY, rank)->row = row;
 }
 
 //  All jobs with rows that wait for the version gain by it.
@@ -555,7 +736,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     s_count_custom_out (self, version, true);
     if (version->raw)
         s_count_custom (self, version, true);
-    if (broker_prepares_slowly (version_class (self, version)->pipeline))
+    if (budget_prepares_slowly (version_class (self, version)->pipeline))
         s_count_slow (self, tenant, true);
     if (!version->raw) {
         patience_made (version_dataset (self, version));
@@ -566,7 +747,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
             += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
     self->preparing++;
-    broker_act (self, ACTION_PREPARE, NULL)->version = version;
+    action_add (self, ACTION_PREPARE, NULL)->version = version;
 }
 
 static turn_t
@@ -593,9 +774,9 @@ s_hand_out_side_task (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
     uint32_t charged_us = s_estimate_us (self->side_task_ns, PREPARE_FIRST_NS);
     fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
-    broker_side_task_gives_up (self, tenant);           //  the task waits no more
+    tenant_side_task_gives_up (self, tenant);           //  the task waits no more
     self->side_tasks++;
-    action_t *action = broker_act (self, ACTION_SIDE_TASK, NULL);
+    action_t *action = action_add (self, ACTION_SIDE_TASK, NULL);
     action->tenant = tenant;
     action->charged_us = charged_us;
 }
@@ -619,7 +800,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static bool
 s_are_busy (const broker_t *self)
 {
-    return broker_with_workers (self) + self->copying + self->side_tasks
+    return budget_with_workers (self) + self->copying + self->side_tasks
         >= BUSY_TASKS * ((size_t) self->options.workers + self->lent) + self->slow_out;
 }
 
@@ -629,6 +810,9 @@ dispatch_work (broker_t *self)
     uint64_t passed_over = 0;
     uint32_t number;
     bool has_memory = true;
+    if (self->index_is_due)
+        s_measure_index (self);
+    self->index_is_due = false;
     self->is_memory_kept = self->is_memory_kept || s_is_memory_kept (self);
     for (size_t index = 0; index < self->tenant_count; index++)
         self->tenants [index]->wants.lacks_memory = false;
@@ -649,7 +833,7 @@ dispatch_work (broker_t *self)
 //  ---- questions
 
 uint64_t
-broker_worker_ns (const broker_t *self, const tenant_t *tenant)
+tenant_worker_ns (const broker_t *self, const tenant_t *tenant)
 {
     return fairness_charged_ns (self->fairness, tenant->number);
 }
@@ -672,7 +856,7 @@ s_count_queue (const row_list_t *list)
 void
 dispatch_check (const broker_t *self)
 {
-    size_t outside_bytes = 0, fetching = 0, beside = dispatch_beside_bytes (self);
+    size_t outside_bytes = 0, fetching = 0, beside = s_beside_bytes (self);
     for (size_t number = 0; number < self->tenant_count; number++) {
         const tenant_t *tenant = self->tenants [number];
         size_t waiting = tenant->wants.side_tasks;
@@ -683,8 +867,10 @@ dispatch_check (const broker_t *self)
         assert (waiting == tenant->wants.waiting);
         assert ((waiting > 0) == (fairness_waiting (self->fairness) >> number & 1));
         outside_bytes += tenant->wants.outside_bytes;
-        for (size_t index = 0; index < self->dataset_count; index++)
+        for (size_t index = 0; index < BROKER_DATASETS_MAX; index++) {
             fetching += tenant->wants.fetching_of [index];
+            assert (self->places [index] || tenant->wants.fetching_of [index] == 0);    //  B10
+        }
     }
     assert (outside_bytes <= prepared_memory_bytes (self->prepared));
     assert (fetching == self->fetching);
@@ -693,14 +879,15 @@ dispatch_check (const broker_t *self)
         assert (self->datasets [index]->fetching <= BROKER_FETCHES_MAX + self->prepare_most);
     }
     assert (fetching == 0);
+    assert (self->index_is_due || self->fetching_bytes == s_fetching_bytes (self, s_workers_bytes (self)));
     assert (self->side_tasks <= self->options.workers);
     if (self->tenant_count > 1 && self->is_memory_kept)
         assert (s_is_memory_kept (self));
-    assert (broker_hands (self->options.workers, self->options.customs) * beside
+    assert (budget_hands (self->options.workers, self->options.customs) * beside
         <= self->options.cache_bytes);
     size_t custom_out = 0;
     for (size_t number = 0; number < CUSTOM_MAX; number++) {
-        assert (self->custom_out [number] <= broker_custom_max (self->options.workers));
+        assert (self->custom_out [number] <= budget_custom_max (self->options.workers));
         custom_out += self->custom_out [number];
     }
     assert (self->custom_made <= custom_out && custom_out <= self->preparing);

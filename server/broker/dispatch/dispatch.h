@@ -1,22 +1,51 @@
-/*  dispatch -- which job's turn it is, and which tenant pays for it.  */
+/*  dispatch -- classes of versions and their pipelines, rows that wait for a version or a copy, and tasks
+ *  handed out: tenants by weight, the jobs of a tenant in turn.
+ *
+ *  Preparing, copying and side tasks are handed out in one order, that of the tenants' passes (fairness.h),
+ *  because they take the same workers.  With an order for each kind, a tenant that only copies and one that
+ *  only prepares would share by the numbers of tasks in flight.  A tenant may be unable to take its turn,
+ *  because too many tasks of its kind are in flight or its version has no memory.  It holds up the others
+ *  then, but only while all workers have other work; after that it counts as if it had not waited.
+ *
+ *  "No decision depends on a completion" (broker.h) is about draws, deliveries and evictions.  The order of
+ *  tasks depends on how long others took; what is delivered, and in which order, does not.
+ *
+ *  Memory: beside the index each tenant has memory for as many of its largest versions as there are workers
+ *  (s_workers_bytes), and no other tenant can take it.  Versions outside the index that a tenant holds count
+ *  against its part; it may hold more while no tenant lacks its part.  A version that is not in the index and
+ *  does not fit waits for copies of its own tenant's.  A version that leaves the index and does not fit waits
+ *  for copies of the tenants that held more than their part at that moment, until these are back to their
+ *  part.  No other version waits for it.  With several data sets, each has memory beside the index for
+ *  versions with files being read (s_fetching_bytes).
+ *
+ *  Reading plain files takes up tasks in flight, and no worker.  Each data set has its own tasks in flight,
+ *  so that a slow disk does not slow down another data set.  Of these a tenant has its part by weight while
+ *  others want theirs, so that slow files of one tenant do not slow down another.  Some are kept for tenants
+ *  with jobs on the data set that want none now, because a slow read cannot be cancelled.
+ *
+ *  Owner: the broker's thread.
+ */
 #ifndef DISPATCH_H
 #define DISPATCH_H
-#include "broker_state.h"
+#include "broker.h"
 
-//  The job joins its tenant's list, is over, or is freed.
+//  Whether the cache has room for versions of the join's shared stage; jobs that may leave do not count.
+bool dispatch_allows (const broker_t *self, const broker_terms_t *join, refusal_t *refusal);
+//  Makes the job a consumer of the class of its shared stage, and the class if it is new.  The job has joined
+//  the sampler and is allowed.
 void dispatch_join (broker_t *self, job_t *job);
+//  For version_index_on_kind_end; context is the broker, user the class.
+void dispatch_class_over (void *context, void *user);
+//  The row is to be filled from the version, of the same sample.  Takes over a pin.
+void dispatch_await (batch_row_t *row, version_t *version);
+//  The row waits no more.  A row that a worker copies stays as it is.
+void dispatch_cancel (broker_t *self, batch_row_t *row);
+//  The job is over, or is freed.
 void dispatch_leave (broker_t *self, job_t *job);
 void dispatch_reclaim (job_t *job);
-//  The tenant holds the version, which has memory.
-void dispatch_hold (version_t *version, tenant_t *tenant);
 //  For version_index_on_leave; context is the broker.
 void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);
-//  The cache memory beside the index that each worker needs: the largest version of each tenant with jobs.
-size_t dispatch_beside_bytes (const broker_t *self);
-//  The cache memory for versions of several data sets while their plain files are read; workers_bytes: the
-//  workers' part.
-size_t dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes);
 //  The version's plain files are read; a worker is done with the version.
 void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);

@@ -4,12 +4,11 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dispatch.h"
 #include "draw_window.h"
 #include "job.h"
 #include "raw_prefetch.h"
 #include "raw_reads.h"
-#include "schedule.h"
-#include "states.h"
 
 //  A large window is drawn over several turns, so that no job holds up other jobs' messages.
 enum { ROUNDS_A_TURN = 512 };
@@ -77,7 +76,7 @@ draw_release (job_t *job, uint32_t slot)
     }
     bool was_sent = batch->state == SLOT_SENT;
     uint32_t sent = was_sent? batch->drawn: 0;
-    slot_move (batch, SLOT_FREE);
+    batch_move (batch, SLOT_FREE);
     *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
     if (!was_sent)              //  otherwise each rank's was free when it let go of its part
@@ -95,7 +94,7 @@ s_take_slot (job_t *job, uint32_t planned)
         slot++;
     assert (slot < job->slots);
     job_take_places (job, slot);
-    slot_move (&job->batches [slot], SLOT_FILLING);
+    batch_move (&job->batches [slot], SLOT_FILLING);
     job->batches [slot].epoch = job->epoch;
     job->batches [slot].planned = planned;
     job->used_slots++;
@@ -152,7 +151,7 @@ s_take_row (job_t *job, uint32_t id)
     s_deal (job, batch, row);
     s_occupy (row, id);
     if (batch->drawn == job->batch_size) {
-        slot_move (batch, SLOT_FULL);
+        batch_move (batch, SLOT_FULL);
         job->filling = job->slots;
     }
     return row;
@@ -176,6 +175,7 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
         consumers [index] = &jobs [index]->consumer;
     }
     uint32_t id = raw_reads_pick (jobs, consumers, count);
+    assert (sampler_accepts (dataset->sampler, id));
     version_index_draw (self->version_index, consumers, count, id, versions, NULL);
     raw_reads_drawn (self, jobs [0], id, versions, count);
     sharing_drawn (jobs, count);
@@ -184,7 +184,7 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
         if (instead)
             s_occupy (instead, id);
         sharing_served (self, row, versions [index]);
-        schedule_await (row, versions [index]);
+        dispatch_await (row, versions [index]);
     }
 }
 
@@ -214,7 +214,7 @@ s_mark_end (job_t *job)
 {
     batch_t *last = s_filling (job);
     if (last) {
-        slot_move (last, SLOT_FULL);
+        batch_move (last, SLOT_FULL);
         job->filling = job->slots;
     }
     else
@@ -279,11 +279,11 @@ s_pad_epoch (broker_t *self, job_t *job, int64_t now_ms)
     while (s_lacks_batches (job) && job->start_ms <= now_ms) {
         batch_t *filling = s_filling (job);
         if (filling) {
-            slot_move (filling, SLOT_FULL);
+            batch_move (filling, SLOT_FULL);
             job->filling = job->slots;
         }
         for (; s_has_slot (job) && job->opened < job_epoch_batches (job, job->epoch);)
-            slot_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
+            batch_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
         job_mark_delivery (job);
         if (!s_epoch_is_drawn (job))
             return;
@@ -424,14 +424,14 @@ s_move_up (broker_t *self, batch_row_t *row)
     batch_t *batch = &job->batches [last->slot];
     if (last->state != ROW_FILLED)
         batch->open--;
-    schedule_cancel (self, last);
+    dispatch_cancel (self, last);
     row_move (last, ROW_HOLE);
     batch->holes++;
     row->id = last->id;
     row->occurrence = last->occurrence;
     version_t *version = draw_serve (self, row);
     sharing_served (self, row, version);
-    schedule_await (row, version);
+    dispatch_await (row, version);
     return true;
 }
 
@@ -479,7 +479,7 @@ s_lose_row (broker_t *self, batch_t *batch, batch_row_t *row)
         return;                             //  a row that a worker copies becomes lost when the worker is
                                             //  done
     batch->open += row->state == ROW_FILLED;
-    schedule_cancel (self, row);
+    dispatch_cancel (self, row);
     row_move (row, ROW_LOST);
 }
 
@@ -508,7 +508,7 @@ draw_revive (broker_t *self, rank_t *rank)
                 continue;
             version_t *version = draw_serve (self, row);
             sharing_served (self, row, version);
-            schedule_await (row, version);
+            dispatch_await (row, version);
         }
     }
 }

@@ -1,7 +1,17 @@
-/*  draw -- rounds of draws, epochs, and the rows that draws fill.  */
+/*  draw -- rounds of draws, epochs, and the rows that draws fill.
+ *
+ *  Which sample is next is decided in one draw, for the jobs of one offer:
+ *      sampler_offer           which jobs draw together, and of which ids (sampler.h)
+ *      raw_reads_pick          the id: of plain files the sampler's, of packs that of the tier (tier.h)
+ *      version_index_draw      commits it, and finds or schedules the version that serves each job
+ *      raw_reads_drawn         takes hold of the sample's bytes, or asks for them
+ *      dispatch_await          each job's next row waits for its version
+ *  Owner: the broker's thread.
+ */
 #ifndef DRAW_H
 #define DRAW_H
-#include "broker_state.h"
+#include "broker.h"
+#include "dataset.h"
 
 //  Runs the rounds that are due in every group.
 void draw_rounds (broker_t *self, int64_t now_ms);

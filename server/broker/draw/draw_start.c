@@ -2,7 +2,6 @@
 
 #include "draw_start.h"
 #include "job.h"
-#include "states.h"
 
 //  Jobs that are started together should begin together: the first of an idle group waits a moment for the
 //  others, because dependent sampling can share only what two jobs need at the same time.

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include "needed.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 
@@ -23,13 +24,8 @@ _Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN
     && (int) WIRE_POOL_MAX == (int) STREAM_ORDER_POOL_MAX, "what a request may ask for can be had");
 _Static_assert ((int) STREAM_ORDER_PIECE <= (int) RAW_PIECE_MAX, "a read may bring a piece");
 
-struct ahead {
-    roaring_bitmap_t *held;     //  ids, each held once in the raw store
-    size_t bytes;
-};
-
 size_t
-lookahead_bound (const broker_join_t *join)
+lookahead_bound (const broker_terms_t *join)
 {
     const dataset_t *dataset = join->dataset;
     const raw_prefetch_t *prefetch = dataset->prefetch;
@@ -41,12 +37,6 @@ lookahead_bound (const broker_join_t *join)
     uint64_t largest = LARGEST * (uint64_t) prefetch->sample_bytes_max;
     uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
     return (size_t) (bytes < prefetch->bytes? bytes: prefetch->bytes);
-}
-
-bool
-lookahead_holds (const job_t *job, uint32_t id)
-{
-    return job->ahead && roaring_bitmap_contains (job->ahead->held, id);
 }
 
 size_t
@@ -97,13 +87,13 @@ s_bytes_at (const raw_prefetch_t *prefetch, uint32_t position)
 //  Bytes from the range's end to this position's sample, included; 0: the sample does not belong to the
 //  range.  A gap is read through unless a second read behind it is quicker.
 static size_t
-s_reach (const broker_t *self, const raw_prefetch_t *prefetch, const range_t *range, uint32_t position)
+s_reach (const raw_prefetch_t *prefetch, const range_t *range, uint32_t position)
 {
     const broker_pack_t *given = &prefetch->given;
     if (range->count == 0 || position <= range->last || position > range->last + RAW_PIECE_MAX
     ||  s_is_broken (prefetch, range->last, position))
         return 0;
-    size_t most = raw_prefetch_read_bytes_max (self, prefetch), bytes = 0;
+    size_t most = given->read_bytes_max, bytes = 0;
     for (uint32_t between = range->last + 1; between <= position; between++) {
         bytes += s_bytes_at (prefetch, between);
         if (range->bytes + bytes > most)
@@ -120,7 +110,7 @@ static void
 s_add (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
 {
     uint32_t position = dataset->prefetch->positions [sample->id];
-    size_t reach = s_reach (self, dataset->prefetch, range, position);
+    size_t reach = s_reach (dataset->prefetch, range, position);
     if (reach > 0)
         range->bytes += reach;
     else {
@@ -147,7 +137,7 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
     range_t range = { .count = 0 };
     lookahead_t *ahead = job->ahead;
     const dataset_t *dataset = job->dataset;
-    uint32_t lane = raw_prefetch_lane (self, job->tenant);
+    uint32_t lane = raw_refcount_lane (self, job->tenant);
     for (uint32_t index = 0; index < piece->count; index++) {
         uint32_t id = piece->ids [index];
         size_t bytes = s_bytes_at (dataset->prefetch, dataset->prefetch->positions [id]);

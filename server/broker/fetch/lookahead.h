@@ -1,10 +1,16 @@
 /*  lookahead -- samples that orders with a pool read ahead of their draws.  */
 #ifndef LOOKAHEAD_H
 #define LOOKAHEAD_H
-#include "broker_state.h"
+#include "job.h"
+
+//  Of a job that reads ahead.
+struct lookahead {
+    roaring_bitmap_t *held;     //  ids, each held once in the raw store
+    size_t bytes;
+};
 
 //  Bytes that the job may hold.
-size_t lookahead_bound (const broker_join_t *join);
+size_t lookahead_bound (const broker_terms_t *join);
 //  The job reads ahead from now on, and may hold so many bytes; it has joined the sampler and the version
 //  index.
 void lookahead_begin (broker_t *self, job_t *job, size_t bytes_max);
@@ -17,8 +23,6 @@ void lookahead_fill (broker_t *self, job_t *job);
 void lookahead_drop (broker_t *self, job_t *job, uint32_t id);
 //  Gives back the holds on samples that the epoch does not deliver (drop_last).
 void lookahead_clear (broker_t *self, job_t *job);
-//  Whether the sample is in its pool.
-bool lookahead_holds (const job_t *job, uint32_t id);
 size_t lookahead_bytes (const job_t *job);
 void lookahead_check (const broker_t *self, const job_t *job);
 

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "action.h"
 #include "catalogue.h"
 #include "json_text.h"
 #include "job.h"
-#include "raw_reads.h"
-#include "row_queue.h"
-#include "broker_state.h"
-#include "states.h"
+#include "needed.h"
+#include "version.h"
 
 enum {
     STILL_ROW = 4, FAILING_MAX = 64,
@@ -178,18 +177,29 @@ void
 patience_hold_request (broker_t *self, raw_request_t *request)
 {
     raw_store_rest (self->raw, request);
-    s_rest (&request_dataset (self, request)->patience, NULL, request, true, 0);
+    s_rest (&dataset_of_request (self, request)->patience, NULL, request, true, 0);
 }
 
+static void
+s_forget_failures (resting_t *item)
+{
+    *(item->version? &item->version->failures: &item->request->failures) = 0;
+}
+
+//  The failures until now were the storage's, and count for no read any more: neither for those that rest,
+//  which may have failed before they were held back, nor for those that are out (counted_ms).
 static void
 s_go_on (patience_t *patience)
 {
     patience->is_still = patience->is_hopeless = patience->is_replaced = false;
     patience->row = patience->rounds = patience->probes = 0;
+    patience->counted_ms = patience->failed_ms + 1;
     for (resting_t *item = patience->failing.first; item; item = item->next) {
         item->due_ms = 0;
-        *(item->version? &item->version->failures: &item->request->failures) = 0;
+        s_forget_failures (item);
     }
+    for (resting_t *item = patience->held.first; item; item = item->next)
+        s_forget_failures (item);
 }
 
 void
@@ -219,10 +229,15 @@ s_patience_ms (const broker_t *self)
     return self->options.patience_ms > 0? self->options.patience_ms: BROKER_PATIENCE_MS;
 }
 
-//  Counts a failure of a read; failures includes it.
+//  Counts a failure of a read, of which these are the failures and the time of the first one.
 static void
-s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const char *reason, int64_t now_ms)
+s_note (broker_t *self, patience_t *patience, int rc, uint32_t *failures, int64_t *first_ms,
+    const char *reason, int64_t now_ms)
 {
+    if (*first_ms < patience->counted_ms)
+        *failures = 0;
+    if ((*failures)++ == 0)
+        *first_ms = now_ms;
     snprintf (patience->reason, sizeof patience->reason, "%s", reason);
     patience->rc = rc;
     if (!patience->is_trouble) {
@@ -232,12 +247,11 @@ s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const c
     patience->failed_ms = now_ms;
     patience->was_good = false;
     self->read_failures++;
-    if (failures > 1 || patience_kind (rc) == PATIENCE_DAMAGED)
+    if (*failures > 1 || patience_kind (rc) == PATIENCE_DAMAGED)
         return;
     if (++patience->row >= STILL_ROW && !patience->is_still) {
         patience->is_still = true;
         patience->still_ms = now_ms;
-        patience->rounds = patience->probes = 0;
         patience->probe_ms = now_ms + s_pause_ms (self, 0);
     }
 }
@@ -276,9 +290,7 @@ bool
 patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms)
 {
     patience_t *patience = &version_dataset (self, version)->patience;
-    if (version->failures++ == 0)
-        version->failed_ms = now_ms;
-    s_note (self, patience, rc, version->failures, reason, now_ms);
+    s_note (self, patience, rc, &version->failures, &version->failed_ms, reason, now_ms);
     return s_gives_up (self, patience, rc, version->failures, version->failed_ms, now_ms);
 }
 
@@ -308,35 +320,35 @@ s_splits (const patience_t *patience, const raw_request_t *request, int rc)
         || request->failures >= WHOLE_TRIES);
 }
 
-void
-broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms)
+bool
+patience_ends_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms)
 {
-    assert (rc < 0);
-    patience_t *patience = &request_dataset (self, request)->patience;
-    if (request->failures++ == 0)
-        request->failed_ms = now_ms;
-    s_note (self, patience, rc, request->failures, reason, now_ms);
+    patience_t *patience = &dataset_of_request (self, request)->patience;
+    s_note (self, patience, rc, &request->failures, &request->failed_ms, reason, now_ms);
     bool is_split = s_splits (patience, request, rc);
     if (is_split && patience_kind (rc) != PATIENCE_PASSING)
         request->failures = 0;                  //  nothing is known of the single samples
     bool is_final = (request->sample_count == 1 || patience_kind (rc) == PATIENCE_REPLACED)
         && s_gives_up (self, patience, rc, request->failures, request->failed_ms, now_ms);
-    if (is_split || is_final) {
-        request->rc = rc;
-        broker_read (self, request);
-        return;
-    }
-    raw_reads_unread (self, request);
-    s_rest (patience, NULL, request, false,
+    return is_split || is_final;
+}
+
+void
+patience_rest_range (broker_t *self, raw_request_t *request, int rc, int64_t now_ms)
+{
+    s_rest (&dataset_of_request (self, request)->patience, NULL, request, false,
         s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
 }
 
 //  ---- patience that ends
 
+//  A version of plain files that are being read has a worker already.
 static bool
 s_waits (const batch_row_t *row)
 {
-    return row->state == ROW_WAITING && row->version->state == VERSION_READING;
+    const version_t *version = row->version;
+    return row->state == ROW_WAITING && (version->state == VERSION_READING
+        || (version->state == VERSION_WORKING && !version->raw && !version->is_fetched));
 }
 
 //  Whether the job waits for bytes of a sample.
@@ -452,7 +464,7 @@ s_tell_jobs (dataset_t *dataset)
         if (!job || job_has_ended (job) || job->notices == patience->notices || !s_waits_for_reads (job))
             continue;
         job->notices = patience->notices;
-        broker_tell_ranks (job, ACTION_SEND_NOTICE, "storage", patience->notice);
+        job_tell_ranks (job, ACTION_SEND_NOTICE, "storage", patience->notice);
     }
 }
 
@@ -530,12 +542,12 @@ patience_pass (broker_t *self, int64_t now_ms)
 //  ---- questions
 
 bool
-broker_next_trouble (broker_t *self, broker_trouble_t *trouble)
+dataset_next_trouble (broker_t *self, broker_trouble_t *trouble)
 {
     for (size_t index = 0; index < self->dataset_count; index++) {
         dataset_t *dataset = self->datasets [index];
         patience_t *patience = &dataset->patience;
-        if (!patience->to_tell)
+        if (dataset->is_removed || !patience->to_tell)
             continue;
         patience->to_tell = false;
         *trouble = (broker_trouble_t) { .dataset = dataset, .is_over = patience->told == TOLD_NOTHING,
@@ -599,5 +611,5 @@ patience_check (const dataset_t *dataset)
     const patience_t *patience = &dataset->patience;
     size_t resting = s_check_list (&patience->failing, false) + s_check_list (&patience->held, true);
     assert (patience->is_trouble || (resting == 0 && !patience->is_still));
-    assert (patience->is_still || patience->probes == 0);
+    assert (patience->is_still || (patience->probes == 0 && patience->rounds == 0));
 }

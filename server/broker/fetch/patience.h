@@ -59,6 +59,9 @@ void patience_hold_request (broker_t *self, raw_request_t *request);
 //  worker any more, and rests until the retry if any row waits for it.
 bool patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
 void patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms);
+//  The same of a range.  True: its read is over, because its samples are bad or are read one by one.
+bool patience_ends_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms);
+void patience_rest_range (broker_t *self, raw_request_t *request, int rc, int64_t now_ms);
 //  No row waits for the version any more.  Idempotent.
 void patience_leave (broker_t *self, version_t *version);
 //  A read of the data set has succeeded.

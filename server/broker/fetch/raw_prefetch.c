@@ -4,7 +4,7 @@
 //  sample by sample, as far ahead as they draw.  The tiers decide; the raw store has the bytes and the
 //  versions that wait for them, and all tiers of a data set, and jobs without one, share a copy.
 //
-//  With one tenant, all tiers divide the memory that jobs with a pool leave (raw_prefetch_share.c).  With
+//  With one tenant, all tiers divide the memory that jobs with a pool leave (raw_prefetch_division_t).  With
 //  several, half of the resident memory is divided by weight.  A tenant's own tiers (of jobs `private`, or
 //  apart) and pools take of its part, and whether a job fits there depends on no other tenant.  The rest,
 //  with the parts of tenants without own tiers or pools, is for the tiers of the data sets, which belong to
@@ -18,12 +18,12 @@
 #include "raw_prefetch.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "broker_limits.h"
+#include "budget.h"
+#include "json_text.h"
 #include "lookahead.h"
-#include "raw_prefetch_share.h"
+#include "needed.h"
 #include "raw_refcount.h"
-#include "row_queue.h"
-#include "patience.h"
+#include "tenant.h"
 
 //  So much of the raw store's budget is for resident samples; the rest is for samples drawn and not yet
 //  prepared.
@@ -44,22 +44,114 @@ raw_prefetch_packs (const broker_t *self)
     return packs;
 }
 
+//  ---- memory, divided among tiers
+//
+//  Which tiers share memory: with one tenant, all; with several, the data sets' tiers, and each tenant's own
+//  tiers.  A tier never gets more than its data take: everything is resident then, and more would be useless.
+//  The rest goes to tiers with larger data, by weight: a quarter in equal parts, three quarters by the size
+//  of their data.  So a large pack gets most of it, and a small one still enough to mix in.
+//
+//      part = weight x level, but no less than `least` and no more than `most`
+//
+//  The level makes the parts add up to the whole.  When a tier or a job with a pool comes or goes, the parts
+//  change, and pieces and slots are sized anew.
+
+enum { SIZE_WEIGHT = 3, HALVINGS = 100 };
+
+typedef struct { size_t least, most; double weight; } claim_t;
+
+//  What each tier on the data set may have.
+static claim_t
+s_claim (const raw_prefetch_division_t *self, const dataset_t *dataset)
+{
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    claim_t claim = { .least = raw_prefetch_tier_least (dataset), .most = (size_t) prefetch->bytes };
+    //  Redox fills a slot only while there is room for one of the largest.
+    claim.most += prefetch->given.policy == RAW_REDOX? prefetch->sample_bytes_max: 0;
+    claim.most = claim.most > claim.least? claim.most: claim.least;
+    claim.least = claim.least > self->least? claim.least: self->least;
+    claim.least = claim.least < claim.most? claim.least: claim.most;
+    claim.weight = self->mean_bytes + SIZE_WEIGHT * (double) prefetch->bytes;
+    return claim;
+}
+
+size_t
+raw_prefetch_division_part (const raw_prefetch_division_t *self, const dataset_t *dataset)
+{
+    claim_t claim = s_claim (self, dataset);
+    double part = self->level * claim.weight;
+    if (part >= (double) claim.most)
+        return claim.most;
+    return part > (double) claim.least? (size_t) part: claim.least;
+}
+
+static double
+s_all_parts (const raw_prefetch_division_t *self, const broker_t *broker)
+{
+    double sum = 0;
+    for (size_t number = 0; number < BROKER_DATASETS_MAX; number++)
+        if (self->tiers [number] > 0)
+            sum += (double) self->tiers [number] * (double) raw_prefetch_division_part (self,
+                broker->places [number]);
+    return sum;
+}
+
+//  Parts grow with the level.  At the upper end each tier has all that it can use.
+void
+raw_prefetch_division_settle (raw_prefetch_division_t *self, const broker_t *broker)
+{
+    double tiers = 0, data = 0, high = 0;
+    for (size_t number = 0; number < BROKER_DATASETS_MAX; number++)
+        if (self->tiers [number] > 0) {
+            tiers += (double) self->tiers [number];
+            data += (double) self->tiers [number] * (double) broker->places [number]->prefetch->bytes;
+        }
+    self->mean_bytes = tiers > 0? data / tiers: 0;
+    for (size_t number = 0; number < BROKER_DATASETS_MAX; number++)
+        if (self->tiers [number] > 0) {
+            claim_t claim = s_claim (self, broker->places [number]);
+            //  And a little more: what is rounded must not lack a byte.
+            double level = claim.weight > 0? (double) (claim.most + 1) / claim.weight: 0;
+            high = level > high? level: high;
+        }
+    self->level = high;
+    if (s_all_parts (self, broker) <= (double) self->bytes)
+        return;
+    double low = 0;
+    for (int step = 0; step < HALVINGS; step++) {
+        self->level = (low + high) / 2;
+        if (s_all_parts (self, broker) <= (double) self->bytes)
+            low = self->level;
+        else
+            high = self->level;
+    }
+    self->level = low;
+}
+
+//  ---- what there is to divide
+
 //  What a tenant's own tiers and pools may take.
 static size_t
 s_own_bytes (const broker_t *self, const tenant_t *tenant)
 {
-    return (size_t) broker_share (self, tenant, raw_prefetch_resident_bytes (self) / OWN_PARTS);
+    return (size_t) tenant_share (self, tenant, raw_prefetch_resident_bytes (self) / OWN_PARTS);
 }
 
-//  The least memory for a data set's tier when every data set has one; any_p: whether any has one.
 static size_t
-s_common_least (const broker_t *self)
+s_packs_with_tiers (const broker_t *self)
 {
     size_t packs = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
         packs += self->datasets [index]->prefetch
             && self->datasets [index]->prefetch->given.policy != RAW_DIRECT;
-    size_t resident = raw_prefetch_resident_bytes (self);
+    return packs;
+}
+
+//  The least memory for a data set's tier when every data set has one.
+static size_t
+s_common_least (const broker_t *self)
+{
+    size_t packs = s_packs_with_tiers (self), resident = raw_prefetch_resident_bytes (self);
     return (resident - resident / OWN_PARTS) / (packs? packs: 1);
 }
 
@@ -91,13 +183,15 @@ s_has_own_tier (const job_t *job, const tenant_t *owner)
 static raw_prefetch_division_t
 s_division (const broker_t *self, const tenant_t *owner)
 {
-    bool is_one = !limits_apply (self);
+    bool is_one = !tenant_limits_apply (self);
     raw_prefetch_division_t division = { .bytes = is_one
         ? raw_prefetch_resident_bytes (self) - self->lookahead_reserved
         : owner? s_own_bytes (self, owner) - owner->held.lookahead_reserved: s_all_common_bytes (self),
         .least = is_one || owner? 0: s_common_least (self) };
-    for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++)
-        division.tiers [index] += self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier;
+    for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++) {
+        const dataset_t *dataset = self->datasets [index];
+        division.tiers [dataset->number] += dataset->prefetch && dataset->prefetch->tier;
+    }
     for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
         division.tiers [job->dataset->number] += s_has_own_tier (job, is_one? NULL: owner);
     return division;
@@ -105,19 +199,15 @@ s_division (const broker_t *self, const tenant_t *owner)
 
 //  ---- lanes
 
-uint32_t
-raw_prefetch_lane (const broker_t *self, const tenant_t *tenant)
-{
-    return limits_apply (self) && tenant? tenant->number + 1: 0;
-}
-
 //  Jobs that read from packs, except one that leaves.
 static size_t
 s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
 {
     size_t count = 0;
-    for (size_t index = 0; index < self->dataset_count; index++)
-        count += self->datasets [index]->prefetch? tenant->held.on_dataset [index]: 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const dataset_t *dataset = self->datasets [index];
+        count += dataset->prefetch? tenant->held.on_dataset [dataset->number]: 0;
+    }
     return count - (leaving && leaving->tenant == tenant && leaving->dataset->prefetch);
 }
 
@@ -140,7 +230,7 @@ s_busy_bytes (const broker_t *self)
 static void
 s_share_out (broker_t *self, const job_t *leaving)
 {
-    if (!self->raw || !limits_apply (self))
+    if (!self->raw || !tenant_limits_apply (self))
         return;
     size_t rest = self->options.raw_bytes - raw_prefetch_resident_bytes (self), busy = s_busy_bytes (self);
     uint64_t weights = 0;
@@ -151,7 +241,7 @@ s_share_out (broker_t *self, const job_t *leaving)
         size_t part = s_readers (self, tenant, leaving)? rest / weights * tenant->given.weight: 0;
         size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0,
             alone = busy > part / 2? busy: part / 2;
-        raw_store_part (self->raw, raw_prefetch_lane (self, tenant), own + part,
+        raw_store_part (self->raw, raw_refcount_lane (self, tenant), own + part,
             own + (alone < part? alone: part));
     }
 }
@@ -164,7 +254,7 @@ s_budget_for (size_t resident)
 }
 
 size_t
-broker_raw_setting (size_t raw_bytes)
+budget_raw_setting (size_t raw_bytes)
 {
     enum { REST = BROKER_RAW_PARTS - 1 };
     return raw_bytes / REST * BROKER_RAW_PARTS + raw_bytes % REST;
@@ -176,7 +266,7 @@ static uint32_t
 s_position (void *context, uint32_t source, uint32_t id)
 {
     const broker_t *self = context;
-    return self->datasets [source]->prefetch->positions [id];
+    return self->places [source]->prefetch->positions [id];
 }
 
 static size_t
@@ -186,13 +276,38 @@ s_sample_bytes (void *context, uint32_t id)
     return prefetch->given.sample_bytes (prefetch->given.user, id);
 }
 
+//  Whether there is memory for a new pack.  The tiers of the jobs that are there keep the least that they
+//  need.
+static bool
+s_has_memory (const broker_t *self, const dataset_t *dataset, size_t *least_p)
+{
+    const broker_pack_t *given = &dataset->prefetch->given;
+    size_t together = given->policy == RAW_REDOX? given->chunk: 1, needed = 0;
+    *least_p = (LEAST_SAMPLES + 2 * together) * dataset->prefetch->sample_bytes_max;
+    if (self->options.raw_bytes < *least_p)
+        return false;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const dataset_t *other = self->datasets [index];
+        size_t least = other->prefetch && other->prefetch->tier? raw_prefetch_tier_least (other): 0;
+        needed = least > needed? least: needed;
+    }
+    if (!tenant_limits_apply (self) || needed <= s_common_least (self))
+        return true;
+    *least_p = s_budget_for (OWN_PARTS * s_packs_with_tiers (self) * needed + OWN_PARTS);
+    return false;
+}
+
 bool
-broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
+dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
 {
     assert (!dataset->prefetch);
     raw_prefetch_t *prefetch = needed_memory (calloc (1, sizeof *prefetch));
     prefetch->broker = self;
     prefetch->given = *pack;
+    //  A range needs memory beside all resident samples.
+    size_t beside = self->options.raw_bytes - raw_prefetch_resident_bytes (self);
+    if (beside < prefetch->given.read_bytes_max)
+        prefetch->given.read_bytes_max = beside;
     prefetch->positions = needed_memory (malloc (dataset->samples * sizeof *prefetch->positions));
     for (uint32_t position = 0; position < dataset->samples; position++) {
         uint32_t id = pack->order [position];
@@ -203,14 +318,15 @@ broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, 
         prefetch->square_bytes += (double) bytes * (double) bytes;
     }
     dataset->prefetch = prefetch;
-    size_t together = pack->policy == RAW_REDOX? pack->chunk: 1;
-    *least_p = (LEAST_SAMPLES + 2 * together) * prefetch->sample_bytes_max;
-    if (self->options.raw_bytes < *least_p)
+    if (!s_has_memory (self, dataset, least_p)) {
+        raw_prefetch_destroy (dataset);
         return false;
+    }
     if (!self->raw) {
         self->raw = raw_store_new (self->options.raw_bytes);
         raw_store_on_position (self->raw, s_position, self);
     }
+    raw_prefetch_packs_changed (self);
     return true;
 }
 
@@ -236,14 +352,6 @@ s_left (void *context, uint32_t id)
     raw_sample_t *sample = raw_store_find (broker->raw, dataset->number, id);
     assert (sample);
     raw_refcount_let_go (broker, dataset, sample);
-}
-
-//  A range needs memory beside all resident samples.
-size_t
-raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *prefetch)
-{
-    size_t beside = self->options.raw_bytes - raw_prefetch_resident_bytes (self);
-    return beside < prefetch->given.read_bytes_max? beside: prefetch->given.read_bytes_max;
 }
 
 //  Samples that are read together.
@@ -272,7 +380,7 @@ static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
     const raw_prefetch_t *prefetch = dataset->prefetch;
-    size_t most = raw_prefetch_read_bytes_max (self, prefetch), reach = 0;
+    size_t most = prefetch->given.read_bytes_max, reach = 0;
     range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
         uint32_t id = prefetch->given.order [read->first + index];
@@ -298,7 +406,7 @@ s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
     raw_read_t read;
     while (tier_next (tier, &read))
-        s_schedule_read (self, raw_prefetch_lane (self, owner), dataset, &read);
+        s_schedule_read (self, raw_refcount_lane (self, owner), dataset, &read);
 }
 
 size_t
@@ -336,16 +444,15 @@ s_new_tier (broker_t *self, job_t *job)
     size_t limit = raw_prefetch_division_part (&division, dataset);
     uint32_t piece = s_piece (dataset, limit);
     raw_pool_options_t options = {
-        .policy = given->policy, .samples = dataset->samples, .order = given->order,
-        .positions = prefetch->positions,
+        .samples = dataset->samples, .order = given->order, .positions = prefetch->positions,
         .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
         .chunk = given->chunk
     };
     size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * prefetch->sample_bytes_max;
     self->tier_least = least > self->tier_least? least: self->tier_least;
-    held_t *held = &job->tenant->held;
+    tenant_held_t *held = &job->tenant->held;
     held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
-    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, prefetch,
+    return tier_new (self->version_index, dataset->sampler, given->policy, &options, s_sample_bytes, prefetch,
         random_next (&self->random));
 }
 
@@ -396,6 +503,13 @@ s_divide (broker_t *self)
     s_each_tier (self, s_fill);
 }
 
+void
+raw_prefetch_packs_changed (broker_t *self)
+{
+    s_divide (self);
+    s_share_out (self, NULL);
+}
+
 //  Whether the tier ends with this job (NULL: no job).
 static bool
 s_ends_tier (const job_t *ghost, const tier_t *tier)
@@ -435,7 +549,7 @@ s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
 {
     double whole = (double) bytes * (double) self->weights / tenant->given.weight
         + (double) self->tenant_count;
-    return broker_raw_setting (s_budget_for (OWN_PARTS * (size_t) whole + OWN_PARTS));
+    return budget_raw_setting (s_budget_for (OWN_PARTS * (size_t) whole + OWN_PARTS));
 }
 
 //  Whether another epoch follows the one that the job is in.
@@ -453,7 +567,7 @@ s_wants_tier (const dataset_t *dataset, sampler_order_t order)
 }
 
 size_t
-raw_prefetch_bookkeeping (const broker_t *self, const broker_join_t *join)
+raw_prefetch_bookkeeping (const broker_t *self, const broker_terms_t *join)
 {
     const dataset_t *dataset = join->dataset;
     const raw_prefetch_t *prefetch = dataset->prefetch;
@@ -477,9 +591,9 @@ s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *
 }
 
 static bool
-s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+s_allows_own_pool (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
-    const tenant_t *tenant = limits_tenant (self, join);
+    const tenant_t *tenant = tenant_joining (self, join);
     size_t taken = tenant->held.tier_least * s_own_tiers_without (tenant,
         ghost) + s_own_reserved_without (tenant, ghost);
     size_t bound = lookahead_bound (join), most = s_own_bytes (self, tenant);
@@ -493,14 +607,14 @@ s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t 
 
 //  For a job with a pool: existing tiers keep the least that they need.
 static bool
-s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+s_allows_pool (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
     if (!dataset->prefetch)
         return refuse (refusal, "bad_request",
             "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
-    if (limits_apply (self))
+    if (tenant_limits_apply (self))
         return s_allows_own_pool (self, join, ghost, refusal);
     size_t bound = lookahead_bound (join),
         taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
@@ -509,8 +623,8 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *gho
         || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
         "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with "
         "--raw %zu, or take a smaller pool", join->pool, dataset->name, bound, taken,
-        broker_raw_setting (needed),
-        broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
+        budget_raw_setting (needed),
+        budget_raw_setting (self->options.raw_bytes), budget_raw_setting (needed));
 }
 
 //  The raw store's budget that one more tier, on this data set, would need.
@@ -533,10 +647,10 @@ s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost
 
 //  With several tenants.
 static bool
-s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+s_allows_tier (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
-    const tenant_t *tenant = limits_tenant (self, join);
+    const tenant_t *tenant = tenant_joining (self, join);
     size_t needed = raw_prefetch_tier_least (dataset), most = s_common_least (self);
     if (join->order == SAMPLER_ORDER_PRIVATE) {
         needed = s_own_with (tenant, dataset, ghost);
@@ -554,12 +668,12 @@ s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *gho
 }
 
 bool
-raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+raw_prefetch_allows (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
     if (join->pool > 0)
         return s_allows_pool (self, join, ghost, refusal);
-    if (limits_apply (self))
+    if (tenant_limits_apply (self))
         return !s_wants_tier (dataset, join->order) || s_allows_tier (self, join, ghost, refusal);
     if (!s_needs_new_tier (dataset, join->order, ghost))
         return true;
@@ -568,8 +682,8 @@ raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_
         "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least "
         "%zu bytes for compressed samples, there are %zu: start the server with --raw %zu, or join with "
         "order shared", s_tiers_without (self, ghost) + 1,
-        broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes),
-        broker_raw_setting (needed));
+        budget_raw_setting (needed), budget_raw_setting (self->options.raw_bytes),
+        budget_raw_setting (needed));
 }
 
 static void
@@ -590,7 +704,7 @@ s_join_tier (broker_t *self, job_t *job)
     //  sample where there is no memory for a tier of its own.
     bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
         && !job->consumer.follows;
-    bool has_room = limits_apply (self)?
+    bool has_room = tenant_limits_apply (self)?
         s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
         : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
     if (is_apart && !has_room)
@@ -613,7 +727,7 @@ s_join_tier (broker_t *self, job_t *job)
 }
 
 void
-raw_prefetch_join (broker_t *self, job_t *job, const broker_join_t *join)
+raw_prefetch_join (broker_t *self, job_t *job, const broker_terms_t *join)
 {
     if (job->pool > 0) {
         s_reserve (self, job, lookahead_bound (join));
@@ -663,7 +777,7 @@ s_leave_tier (broker_t *self, job_t *job)
     }
     raw_pool_each (tier_pool (tier), s_left, job->dataset);
     tier_destroy (&tier);
-    held_t *held = &job->tenant->held;
+    tenant_held_t *held = &job->tenant->held;
     held->tiers -= job->tier_is_own;
     held->tier_least = held->tiers > 0? held->tier_least: 0;
     if (--self->tier_count == 0)
@@ -720,6 +834,81 @@ raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
     }
 }
 
+//  ---- what a data set's tier holds and has read, and what a job's own tier holds, for `status`
+
+static json_t *
+s_policy (const dataset_t *dataset)
+{
+    static const char *const policies [] = { "stream", "redox", "direct" };
+    return json_string (policies [dataset->prefetch->given.policy]);
+}
+
+//  What is in memory now, and how it is read.
+static json_t *
+s_pool (raw_pool_figures_t figures)
+{
+    json_t *object = json_object ();
+    json_object_set_new (object, "piece_samples", json_integer (figures.piece));
+    json_object_set_new (object, "virtual_chunks",
+        figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
+    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
+    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
+    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
+    return object;
+}
+
+//  Where bytes came from, and how long reads took: each its own time, though many are under way at once.
+static void
+s_put_levels (json_t *object, const raw_prefetch_t *prefetch)
+{
+    const struct { const char *key; uint64_t number; } counts [] = {
+        { "memory_bytes", prefetch->memory_bytes }, { "source_bytes", prefetch->source_bytes },
+        { "block_cache_bytes", prefetch->cached_bytes }, { "peer_bytes", prefetch->peer_bytes },
+        { "gets", prefetch->gets }, { "slow_gets", prefetch->slow_gets } };
+    for (size_t index = 0; index < sizeof counts / sizeof *counts; index++)
+        json_object_set_new (object, counts [index].key, json_integer ((json_int_t) counts [index].number));
+    json_object_set_new (object, "source_seconds", json_real ((double) prefetch->source_ns / 1e9));
+    json_object_set_new (object, "block_cache_seconds", json_real ((double) prefetch->cached_ns / 1e9));
+    json_object_set_new (object, "peer_seconds", json_real ((double) prefetch->peer_ns / 1e9));
+}
+
+json_t *
+raw_prefetch_job_status (const job_t *job)
+{
+    return job->tier && job->tier_is_own? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
+}
+
+json_t *
+raw_prefetch_status (const dataset_t *dataset, bool sees_all)
+{
+    if (!sees_all)
+        return json_pack ("{s:o}", "policy", s_policy (dataset));
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    raw_pool_figures_t figures = { .piece = prefetch->last.piece,
+        .virtual_chunks = prefetch->last.virtual_chunks };
+    if (prefetch->tier)
+        figures = raw_pool_figures (tier_pool (prefetch->tier));
+    json_t *object = s_pool (figures);
+    json_object_set_new (object, "policy", s_policy (dataset));
+    json_object_set_new (object, "passes",
+        json_integer ((json_int_t) (prefetch->past.passes + figures.passes)));
+    json_object_set_new (object, "pieces",
+        json_integer ((json_int_t) (prefetch->past.reads + figures.reads)));
+    json_object_set_new (object, "hits", json_integer ((json_int_t) (prefetch->past.hits + figures.hits)));
+    json_object_set_new (object, "misses",
+        json_integer ((json_int_t) (prefetch->past.misses + figures.misses)));
+    json_object_set_new (object, "discarded",
+        json_integer ((json_int_t) (prefetch->past.discarded + figures.discarded)));
+    json_object_set_new (object, "reads", json_integer ((json_int_t) prefetch->reads));
+    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) prefetch->bytes_read));
+    s_put_levels (object, prefetch);
+    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) prefetch->bytes_handed));
+    json_object_set_new (object, "read_amplification",
+        prefetch->bytes_handed? json_real ((double) prefetch->bytes_read / (double) prefetch->bytes_handed):
+        json_null ());
+    return object;
+}
+
 //  ---- checks
 
 static void
@@ -764,5 +953,8 @@ raw_prefetch_check (broker_t *self)
         reading += prefetch? prefetch->reading: 0;
         assert (!prefetch || prefetch->reading <= self->read_max);
     }
-    assert (reading == self->reading);
+    assert (reading == self->reading && reading <= budget_reads_most (self));
+    for (uint32_t number = 0; number < BROKER_DATASETS_MAX; number++)
+        assert (self->places [number] || (!(self->reading_full >> number & 1)
+            && !raw_store_has (self->raw, number)));            //  B10
 }

@@ -2,11 +2,12 @@
 
 #include "raw_reads.h"
 #include <assert.h>
+#include "action.h"
+#include "budget.h"
 #include "lookahead.h"
 #include "patience.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
-#include "row_queue.h"
 
 //  ---- draws
 
@@ -31,12 +32,12 @@ s_take (broker_t *self, job_t *job, uint32_t id)
         job->dataset->prefetch->memory_bytes += sample->bytes;
     if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
         && raw_sample_lane (sample) == 0)
-        raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
+        raw_store_count (self->raw, sample, raw_refcount_lane (self, job->tenant));
     //  What the tier does not keep is in a tenant's lane, where there are lanes: no other tenant pays for it.
     assert (taken == TIER_ABSENT || raw_pool_is_resident (tier_pool (job->tier), id)
-        || raw_sample_lane (sample) != 0 || raw_prefetch_lane (self, job->tenant) == 0);
+        || raw_sample_lane (sample) != 0 || raw_refcount_lane (self, job->tenant) == 0);
     if (raw_sample_is_new (sample)) {
-        raw_refcount_read_alone (self, raw_prefetch_lane (self, job->tenant), job->dataset, sample);
+        raw_refcount_read_alone (self, raw_refcount_lane (self, job->tenant), job->dataset, sample);
         job->single_reads++;
         job->single_bytes += sample->bytes;
     }
@@ -82,13 +83,14 @@ s_is_full (const broker_t *self, const raw_prefetch_t *prefetch)
 {
     size_t packs = raw_prefetch_packs (self);
     size_t part = packs > 1? (self->options.raw_bytes - raw_prefetch_resident_bytes (self)) / packs: SIZE_MAX;
-    return prefetch->reading >= self->read_max || (prefetch->reading > 0 && prefetch->reading_bytes >= part);
+    return prefetch->reading >= budget_part (self, self->read_max)
+        || (prefetch->reading > 0 && prefetch->reading_bytes >= part);
 }
 
 static void
 s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
 {
-    raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
+    raw_prefetch_t *prefetch = dataset_of_request (self, request)->prefetch;
     size_t bytes = 0;
     for (uint32_t index = 0; index < request->sample_count; index++)
         bytes += request->samples [index]->bytes;
@@ -106,14 +108,14 @@ raw_reads_dispatch (broker_t *self)
     if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         raw_store_hurry (self->raw);
     raw_request_t *request;
-    while (self->raw && (request = raw_store_next (self->raw))) {
-        if (patience_holds (request_dataset (self, request))) {
+    while (self->raw && self->reading < budget_reads_most (self) && (request = raw_store_next (self->raw))) {
+        if (patience_holds (dataset_of_request (self, request))) {
             patience_hold_request (self, request);
             continue;
         }
-        patience_made (request_dataset (self, request));
+        patience_made (dataset_of_request (self, request));
         s_count_reading (self, request, true);
-        broker_act (self, ACTION_READ, NULL)->request = request;
+        action_add (self, ACTION_READ, NULL)->request = request;
     }
     return !self->raw || raw_store_queued (self->raw) == 0;
 }
@@ -132,7 +134,7 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
 {
     assert (self->reading > 0);
     s_count_reading (self, request, false);
-    raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
+    raw_prefetch_t *prefetch = dataset_of_request (self, request)->prefetch;
     prefetch->reads++;
     prefetch->bytes_read += request->read_bytes + request->cached_bytes + request->peer_bytes;
     prefetch->source_bytes += request->read_bytes;
@@ -150,25 +152,28 @@ broker_read (broker_t *self, raw_request_t *request)
 {
     s_read_is_back (self, request);
     if (request->rc == 0)
-        patience_good (request_dataset (self, request));
+        patience_good (dataset_of_request (self, request));
     raw_store_done (self->raw, request, s_arrived, NULL);
 }
 
 void
-raw_reads_unread (broker_t *self, raw_request_t *request)
+broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms)
 {
+    assert (rc < 0);
+    if (patience_ends_range (self, request, rc, reason, now_ms)) {
+        request->rc = rc;
+        broker_read (self, request);
+        return;
+    }
+    //  Its cost counts, and its samples have no memory.
     s_read_is_back (self, request);
     raw_store_rest (self->raw, request);
-}
-
-dataset_t *
-request_dataset (const broker_t *self, const raw_request_t *request)
-{
-    return self->datasets [request->source];
+    patience_rest_range (self, request, rc, now_ms);
 }
 
 size_t
-broker_reads_max (const broker_t *self)
+budget_reads_max (const broker_t *self)
 {
-    return self->read_max * raw_prefetch_packs (self);
+    size_t packs = raw_prefetch_packs (self), full = budget_full_datasets (self);
+    return self->read_max * (packs < full? packs: full);
 }

@@ -15,23 +15,31 @@
 
 #include "raw_refcount.h"
 #include <assert.h>
-#include "broker_limits.h"
+#include "job.h"
 #include "lookahead.h"
 #include "raw_prefetch.h"
-#include "row_queue.h"
+#include "tenant.h"
+#include "version.h"
 
 //  ---- which lane a sample counts on
+
+uint32_t
+raw_refcount_lane (const broker_t *self, const tenant_t *tenant)
+{
+    return tenant_limits_apply (self) && tenant? tenant->number + 1: 0;
+}
 
 static uint32_t
 s_pool_lane (const broker_t *self, const dataset_t *dataset, uint32_t id, uint32_t now)
 {
     uint32_t found = now;
     for (const job_t *job = self->jobs; job; job = job->next) {
-        bool has_it = job->dataset == dataset && (lookahead_holds (job, id)
+        bool has_it = job->dataset == dataset
+            && ((job->ahead && roaring_bitmap_contains (job->ahead->held, id))
             || (job->tier && job->tier_is_own && raw_pool_is_resident (tier_pool (job->tier), id)));
-        if (has_it && raw_prefetch_lane (self, job->tenant) == now)
+        if (has_it && raw_refcount_lane (self, job->tenant) == now)
             return now;
-        found = has_it? raw_prefetch_lane (self, job->tenant): found;
+        found = has_it? raw_refcount_lane (self, job->tenant): found;
     }
     return found;
 }
@@ -44,13 +52,13 @@ s_lane (const broker_t *self, const dataset_t *dataset, const raw_sample_t *samp
     for (const version_t *version = sample->waiting; version; version = version->next_raw)
         for (const batch_row_t *row = version->waiting; row; row = row->next_waiting) {
             waiting = row->job->tenant;
-            if (raw_prefetch_lane (self, waiting) == now)
+            if (raw_refcount_lane (self, waiting) == now)
                 return now;
         }
     tier_t *tier = dataset->prefetch->tier;
     if (tier && raw_pool_is_resident (tier_pool (tier), sample->id))
         return 0;
-    return waiting? raw_prefetch_lane (self, waiting): s_pool_lane (self, dataset, sample->id, now);
+    return waiting? raw_refcount_lane (self, waiting): s_pool_lane (self, dataset, sample->id, now);
 }
 
 //  Whether its bytes are there, and no worker has them.
@@ -67,7 +75,7 @@ static void
 s_ask (broker_t *self, const version_t *version, raw_sample_t *sample)
 {
     for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        raw_store_also (self->raw, raw_prefetch_lane (self, row->job->tenant), sample);
+        raw_store_also (self->raw, raw_refcount_lane (self, row->job->tenant), sample);
 }
 
 static void
@@ -84,7 +92,7 @@ s_read_again (broker_t *self, raw_sample_t *sample)
 static void
 s_settle (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
 {
-    if (!limits_apply (self) || sample->state == RAW_SAMPLE_BAD)
+    if (!tenant_limits_apply (self) || sample->state == RAW_SAMPLE_BAD)
         return;
     uint32_t before = raw_sample_lane (sample), lane = s_lane (self, dataset, sample, before);
     if (lane == before)
@@ -133,7 +141,7 @@ raw_refcount_attach (broker_t *self, version_t *version, raw_sample_t *sample)
 }
 
 bool
-raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version)
+raw_refcount_want (broker_t *self, const tenant_t *tenant, version_t *version)
 {
     const dataset_t *dataset = version_dataset (self, version);
     if (!dataset->prefetch)
@@ -141,18 +149,18 @@ raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version)
     if (!version->raw) {
         raw_sample_t *sample = raw_refcount_take (self, dataset, version->id);
         if (raw_sample_is_new (sample))
-            raw_refcount_read_alone (self, raw_prefetch_lane (self, tenant), dataset, sample);
+            raw_refcount_read_alone (self, raw_refcount_lane (self, tenant), dataset, sample);
         raw_refcount_attach (self, version, sample);
         raw_store_drop (self->raw, sample);
     }
     //  Whichever tenant ordered it: in that tenant's lane it may stand far behind, among samples drawn ahead.
-    if (limits_apply (self))
-        raw_store_also (self->raw, raw_prefetch_lane (self, tenant), version->raw);
+    if (tenant_limits_apply (self))
+        raw_store_also (self->raw, raw_refcount_lane (self, tenant), version->raw);
     return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
 }
 
 void
-raw_prefetch_release (broker_t *self, version_t *version)
+raw_refcount_release (broker_t *self, version_t *version)
 {
     raw_sample_t *sample = version->raw;
     if (!sample)
@@ -177,14 +185,14 @@ s_check_row (const broker_t *self, const batch_row_t *row)
     const raw_sample_t *sample = row->state == ROW_WAITING? row->version->raw: NULL;
     if (!sample || !sample->request || sample->request->handed_out)
         return;
-    uint32_t lane = raw_prefetch_lane (self, row->job->tenant);
+    uint32_t lane = raw_refcount_lane (self, row->job->tenant);
     assert (sample->request->lane == lane || sample->stands >> (lane - 1) & 1);
 }
 
 void
 raw_refcount_check (const broker_t *self)
 {
-    for (const job_t *job = self->jobs; limits_apply (self) && job; job = job->next)
+    for (const job_t *job = self->jobs; tenant_limits_apply (self) && job; job = job->next)
         for (uint32_t slot = 0; slot < job->slots; slot++)
             for (uint32_t index = 0; index < job->batches [slot].drawn; index++)
                 s_check_row (self, &job->batches [slot].rows [index]);

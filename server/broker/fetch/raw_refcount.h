@@ -1,13 +1,16 @@
 /*  raw_refcount -- which versions and jobs hold compressed samples, and on which tenant's account.  */
 #ifndef RAW_REFCOUNT_H
 #define RAW_REFCOUNT_H
-#include "broker_state.h"
+#include "broker.h"
+#include "dataset.h"
 
+//  The lane of the tenant's reads in the raw store; NULL: that of the data sets' tiers.
+uint32_t raw_refcount_lane (const broker_t *self, const tenant_t *tenant);
 //  A row of the tenant waits for the version: the version takes hold of its bytes, and they come by the
 //  tenant's lane unless another brings them first.  True: they are there, or the data set is no pack.
-bool raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version);
+bool raw_refcount_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  The version needs the bytes no more.  Idempotent.
-void raw_prefetch_release (broker_t *self, version_t *version);
+void raw_refcount_release (broker_t *self, version_t *version);
 //  Adds a hold on the sample, and returns it.
 raw_sample_t *raw_refcount_take (broker_t *self, const dataset_t *dataset, uint32_t id);
 //  Gives back one hold.

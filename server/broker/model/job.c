@@ -1,10 +1,11 @@
-//  What the driver and the phases ask of a job, a rank or a row.
+//  What the driver and the phases ask of a job or a rank.
 
 #include "job.h"
-#include "states.h"
 #include <assert.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include "needed.h"
 
 //  ---- marks
 
@@ -47,24 +48,6 @@ job_mark_delivery (job_t *job)
     else
         broker->deliveries = job;
     broker->last_delivery = job;
-}
-
-void
-row_done (batch_row_t *row)
-{
-    job_t *job = row->job;
-    rank_t *rank = &job->ranks [row->rank];
-    if (row->slot == WIRE_SLOT_NONE) {
-        assert (rank->again.open > 0);
-        rank->again.open--;
-    }
-    else
-    if (row != &rank->padding) {
-        batch_t *batch = &job->batches [row->slot];
-        assert (batch->open > 0);
-        batch->open--;
-    }
-    job_mark_delivery (job);
 }
 
 //  ---- places in the ranks' rings
@@ -132,51 +115,6 @@ rank_slot_at (const rank_t *rank, uint32_t place)
         slot++;
     assert (slot < rank->job->slots);
     return slot;
-}
-
-//  ---- rows
-
-job_t *
-row_job (const batch_row_t *self)
-{
-    return self->job;
-}
-
-rank_t *
-row_rank (const batch_row_t *self)
-{
-    return &self->job->ranks [self->rank];
-}
-
-uint32_t
-row_slot (const batch_row_t *self)
-{
-    return self->slot == WIRE_SLOT_NONE? WIRE_SLOT_NONE: row_rank (self)->place [self->slot];
-}
-
-uint32_t
-row_index (const batch_row_t *self)
-{
-    return self->rank_row;
-}
-
-uint32_t
-row_id (const batch_row_t *self)
-{
-    return self->id;
-}
-
-const version_t *
-row_version (const batch_row_t *self)
-{
-    return self->version;
-}
-
-pipeline_key_t
-row_key (const batch_row_t *self)
-{
-    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
-        .occurrence = self->occurrence };
 }
 
 //  ---- jobs
@@ -262,7 +200,7 @@ job_is_over (const job_t *self)
 }
 
 void
-broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context)
+job_each (broker_t *self, void (*visit) (void *context, job_t *job), void *context)
 {
     for (job_t *job = self->jobs, *next; job; job = next) {
         next = job->next;
@@ -272,7 +210,7 @@ broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void
 }
 
 job_t *
-broker_job (broker_t *self, uint64_t id)
+job_of_id (broker_t *self, uint64_t id)
 {
     job_t *job = self->jobs;
     while (job && job->id != id)
@@ -280,8 +218,36 @@ broker_job (broker_t *self, uint64_t id)
     return job && job->state != JOB_OVER? job: NULL;
 }
 
+//  A line fits into what a client shows.
+enum { TEXT_BYTES = 480, MORE_BYTES = 32 };
+
+//  As many samples with reasons as fit into the line; the first one is cut if it does not fit.
+char *
+job_unreadable_message (const job_t *self)
+{
+    const dataset_t *dataset = self->dataset;
+    uint64_t count = roaring_bitmap_get_cardinality (self->unreadable), shown = 0;
+    char text [TEXT_BYTES];
+    const char *what = count == 1? "sample of this job's data cannot be read, and is left out"
+        : "samples of this job's data cannot be read, and are left out";
+    size_t used = (size_t) snprintf (text, sizeof text, "%llu %s", (unsigned long long) count, what);
+    for (size_t index = 0; index < dataset->bad_named && shown < count; index++) {
+        const bad_sample_t *bad = &dataset->bad [index];
+        if (!roaring_bitmap_contains (self->unreadable, bad->id))
+            continue;
+        size_t left = sizeof text - MORE_BYTES - used;
+        if (shown > 0 && strlen (bad->reason) + 2 >= left)
+            break;
+        int length = snprintf (text + used, left, "%s%s", shown++? "; ": ": ", bad->reason);
+        used += (size_t) length < left? (size_t) length: left - 1;
+    }
+    if (shown > 0 && shown < count)
+        snprintf (text + used, sizeof text - used, "; and %llu more", (unsigned long long) (count - shown));
+    return needed_memory (strdup (text));
+}
+
 uint64_t
-broker_done (const wire_progress_t *progress)
+rank_batches_done (const wire_progress_t *progress)
 {
     return progress->consumed > progress->released? progress->consumed: progress->released;
 }
@@ -293,7 +259,7 @@ job_sending_epoch (const job_t *job)
 }
 
 bool
-drain_is_between (const job_t *job)
+job_is_between_epochs (const job_t *job)
 {
     return job->broker->draining && job->epoch_index == 0;
 }
@@ -338,7 +304,7 @@ rank_is_there (const rank_t *self)
 }
 
 void
-broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
+rank_each (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
 {
     for (job_t *job = self->jobs, *next; job; job = next) {
         next = job->next;

@@ -1,8 +1,227 @@
-/*  job -- marks on jobs and rows, by which a phase tells a later one what is to be done; states of a job.  */
+/*  job -- what one client or its ranks ask for, how far it has come, and marks by which a phase tells a later
+ *  one what is to be done.
+ *
+ *  The members are for server/broker alone.
+ */
 #ifndef JOB_H
 #define JOB_H
-#include "broker_state.h"
+#include "batch.h"
+#include "broker.h"
+#include "dataset.h"
+#include "rank.h"
+#include "replay.h"
+#include "row.h"
+#include "sharing.h"
+#include "tier.h"
+#include "version_index.h"
+#include "waits.h"
 
+//  A job over several nodes: which node's part of each epoch this server serves (parts.h).  nodes 0 or 1: one
+//  node.
+typedef struct {
+    uint32_t nodes, node;
+    bool is_fixed;                  //  parts_t
+    uint64_t key;                   //  parts_t
+    uint64_t whole;                 //  samples of one epoch over all nodes, those counted that cannot be read
+    //  Of the epoch where the job resumes, when its parts were made: the samples taken before (NULL: none, or
+    //  a list) and how many, and the batches that each node had sent.
+    roaring_bitmap_t *cut;
+    uint64_t cut_samples, cut_batches;
+} broker_parts_t;
+
+//  What a client asks for, already parsed; for a job with ranks, what all ranks ask for.
+struct broker_terms {
+    tenant_t *tenant;               //  the job's tenant; NULL: the first one
+    dataset_t *dataset;
+    const pipeline_t *pipeline;     //  held by the job, not taken
+    uint32_t world_size;            //  1 .. WIRE_RANKS_MAX
+    uint32_t batch_size;            //  of each rank
+    uint32_t slots;
+    uint64_t epochs;                //  0: until the job leaves
+    bool drop_last;
+    bool on_bad_given;              //  false: the data set's on_bad applies
+    broker_bad_t on_bad;
+    sampler_order_t order;
+    const roaring_bitmap_t *subset; //  NULL: all the data
+    const uint32_t *list;           //  LIST only; NULL: ascending
+    size_t list_count;
+    sampler_list_t *list_made;      //  the same list, made already, which the job holds; NULL: the ids are
+                                    //  copied
+    bool order_is_of_seed;          //  SEEDED only because the client gave a seed and no order
+    uint64_t seed;
+    bool seed_given;                //  by the client
+    uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
+    const char *name;
+    size_t slot_bytes;              //  of one rank; for the budget of jobs
+    const char *data;               //  request.h: stands for the data; copied
+    //  Where the job resumes (docs/protocol.md, Resuming); all zero: at the beginning.
+    uint64_t epoch;                 //  below epochs
+    uint64_t epoch_batches;         //  of that epoch, sent by the earlier job
+    const roaring_bitmap_t *taken;  //  of that epoch's samples; NULL: none
+    size_t taken_places;            //  LIST with ids: of the list's places
+    broker_parts_t parts;           //  cut is lent; of a LIST with ids, list has this node's places only
+    //  With ranks: the position of each rank, none beyond the position where the job resumes; recent holds
+    //  the steps that they lack, up to that position.  NULL: all ranks are where the job resumes.
+    const broker_position_t *positions;
+    const broker_record_t *recent;
+    size_t recent_count;
+    uint32_t rank_wait_seconds;     //  for which the job waits for a lost rank
+    //  Identity of job and clients (docs/protocol.md, Identity); each NULL: not said.
+    const char *run, *job_name;
+    const char *instances [WIRE_RANKS_MAX];     //  of each rank
+    const char *fresh_run;          //  an unused run, in case this job needs a new one; never NULL
+    uint64_t user;                  //  a number for each of the tenant's users, or BROKER_USER_UNKNOWN
+};
+
+typedef enum {
+    JOB_ATTACHING,              //  not all ranks have taken their ring or asked for inline
+    JOB_RUNNING,
+    JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
+    JOB_ENDING,                 //  marked: it draws nothing, gets nothing more, and is swept when the present
+                                //  phase is over
+    JOB_OVER                    //  swept; reclaimed when no worker writes for it
+} job_state_t;
+
+typedef struct {
+    int64_t at_ms;
+    uint64_t samples;
+} rate_mark_t;
+
+enum { RATE_MARKS = 11 };       //  one a second: a rate over ten seconds
+
+enum { JOB_MAGIC = 0x6a6f6220 };
+
+typedef struct lookahead lookahead_t;   //  lookahead.h
+
+struct job {
+    uint32_t magic;
+    broker_t *broker;
+    job_t *next;
+    job_t *next_of_tenant;      //  the same, of its tenant's
+    job_t *next_ending;         //  of those marked to end
+    job_t *next_delivery;       //  of those marked for delivery
+    //  set at birth
+    uint64_t id;
+    tenant_t *tenant;
+    dataset_t *dataset;
+    const pipeline_t *pipeline;
+    sampler_order_t order;
+    uint64_t seed;
+    bool seed_given;
+    char data [WIRE_DATA_BYTES + 1];
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t world_size;        //  ranks
+    uint32_t rank_batch;        //  samples of each in a full step
+    uint32_t batch_size;        //  of a full step
+    uint32_t slots;
+    uint64_t epochs;
+    bool drop_last;
+    broker_bad_t on_bad;        //  its own, or its data set's
+    size_t ring_bytes;          //  of all ranks
+    bool order_is_of_seed;      //  as broker_terms_t
+    size_t memory_bytes;        //  ring and bookkeeping
+    batch_row_t *row_memory;
+    broker_parts_t parts;       //  nodes 0 or 1: none; without its cut
+    uint64_t first_epoch, first_batches, later_batches;     //  with parts: of each epoch, those sent before
+                                                            //  the job joined included
+    char run [WIRE_RUN_BYTES + 1];
+    char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
+    uint64_t user;
+    bool is_forked, is_resumed;
+    //  its clients
+    rank_t *ranks;
+    bool held_up;               //  a rank is missing or lacks a step: nothing is drawn or sent
+    uint32_t rank_wait_seconds;
+    replay_t replay;
+    //  present state
+    job_state_t state;
+    bool is_drained;            //  drain_mark found nothing open
+    bool reclaimed;             //  ACTION_RECLAIM was issued
+    bool is_marked;             //  for delivery
+    bool epoch_end_is_due;      //  the epoch drawn_epoch is over, and no batch is left to carry its end
+    uint64_t drawn_epoch;
+    const char *end_reason;     //  static; NULL: the server has not ended the job
+    char *end_message;          //  of SEND_ENDED, with the reason
+    consumer_t consumer;        //  the job in the version index; sampler_job is SAMPLER_JOB_NONE when the job
+                                //  is over
+    tier_t *tier;               //  the tier that serves its draws; NULL: the job reads samples one by one
+    bool tier_is_own;           //  no other job uses the tier
+    lookahead_t *ahead;         //  or the compressed samples of its order's pool; NULL: none
+    size_t lookahead_bytes_max; //  bytes that lookahead may hold
+    uint32_t pool;              //  of its order; 0: none
+    int64_t joined_ms, start_ms;
+    uint64_t epoch;             //  being drawn
+    batch_t *batches;           //  one a slot
+    uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
+    uint32_t order_first, order_count;      //  those not sent
+    uint32_t filling;           //  slot, or slots: none
+    uint64_t opened;            //  batches of the epoch being drawn that were opened, or sent before the job
+                                //  joined
+    uint32_t padding_id;        //  with parts: a sample that it was sent
+    bool has_padding_id;
+    uint32_t used_slots;        //  not free
+    row_list_t wanted;          //  rows with a version that waits to be handed out, in drawn order
+    row_list_t ready;           //  rows that wait to be copied
+    uint32_t copying;           //  rows that a worker has
+    double copy_ns;             //  of a worker, running mean
+    //  what was sent and received
+    uint64_t sent;              //  batches
+    uint32_t in_hand;           //  slots that the user's loop of any rank holds
+    uint32_t free_places;       //  of the rank with the fewest
+    uint64_t released;          //  batches that every rank has released: how far the window has grown
+    uint64_t epoch_index;       //  next index of the epoch being sent
+    uint64_t epoch_samples;     //  samples sent of it; of a resumed job both include what the earlier job
+                                //  received
+    uint64_t delivered;
+    uint64_t consumed_samples;
+    uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest epoch with samples in a user's loop;
+                                                        //  counted as epoch_samples
+    uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
+    rate_mark_t marks [RATE_MARKS];
+    uint32_t mark_count;
+    waits_t waits;
+    sharing_t sharing;
+    char *notice;               //  of SEND_NOTICE; NULL: none so far
+    //  The unreadable samples of its data; how many its clients have been told of, and since when there are
+    //  some (0: not noticed yet).
+    roaring_bitmap_t *unreadable;
+    uint64_t unreadable_told;
+    int64_t unreadable_ms;
+    uint64_t notices;           //  number of its data set's last notice of failing reads that it was sent
+                                //  (patience.h)
+};
+
+//  For the driver.
+uint64_t job_id (const job_t *self);
+uint32_t job_world_size (const job_t *self);
+rank_t *job_rank (job_t *self, uint32_t number);        //  number below the world size
+uint64_t job_seed (const job_t *self);
+dataset_t *job_dataset (const job_t *self);
+tenant_t *job_tenant (const job_t *self);
+const pipeline_t *job_pipeline (const job_t *self);
+uint64_t job_epoch_samples (const job_t *self);
+//  Of a job over several nodes, that has just joined: the samples of this node's part that it has not given
+//  yet, as far as known; and the batches of its first epoch, those sent before included.
+uint64_t job_part_samples (const job_t *self);
+uint64_t job_first_batches (const job_t *self);
+uint32_t job_nodes (const job_t *self);
+//  Unreadable samples that the job's data leave out: {"count": .., "samples": [{"id", "reason"} ..]}, at most
+//  ten of them, in the order found; a new reference.
+json_t *job_unreadable (const job_t *self);
+//  The same in a sentence; malloc'ed.
+char *job_unreadable_message (const job_t *self);
+const char *job_run (const job_t *self);        //  lent for the job's life
+bool job_is_forked (const job_t *self);         //  it asked for a run that another job continues
+bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself
+//  All jobs that are not over.
+void job_each (broker_t *self, void (*visit) (void *context, job_t *job), void *context);
+//  NULL: no such job, or it is over.
+job_t *job_of_id (broker_t *self, uint64_t id);
+//  The same by job name, which is unique within a tenant (NULL: the first one); an empty name finds no job.
+job_t *job_named (const broker_t *self, const tenant_t *tenant, const char *name);
+
+//  For the broker alone.
+void job_move (job_t *self, job_state_t state);
 static inline bool
 job_has_ended (const job_t *job)
 {
@@ -13,18 +232,15 @@ job_has_ended (const job_t *job)
 void job_end (job_t *job, const char *reason, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 void job_go (job_t *job);
+//  ACTION_SEND_NOTICE or ACTION_SEND_ENDED to each rank that is there.
+void job_tell_ranks (job_t *job, action_kind_t kind, const char *reason, const char *message);
 //  Each rank's first free place in its ring, for its part of the step in the slot; all have one
 //  (free_places).
 void job_take_places (job_t *job, uint32_t slot);
-//  After parts of this rank, or of all, were released, kept or given back, or a slot has become free.
-void rank_measure_places (rank_t *rank);
+//  After parts of all ranks were released, kept or given back, or a slot has become free.
 void job_measure_places (job_t *job);
-//  The slot of the part at that place, which the rank holds.
-uint32_t rank_slot_at (const rank_t *rank, uint32_t place);
 //  There may be something to send to the job's ranks.
 void job_mark_delivery (job_t *job);
-//  The row is filled or a hole.
-void row_done (batch_row_t *row);
 static inline bool
 job_has_parts (const job_t *job)
 {
@@ -39,6 +255,6 @@ job_epoch_batches (const job_t *job, uint64_t epoch)
 //  The epoch of the next batch to be sent.
 uint64_t job_sending_epoch (const job_t *job);
 //  Ends a job without an open epoch, because the server begins no more epochs.
-bool drain_is_between (const job_t *job);
+bool job_is_between_epochs (const job_t *job);
 
 #endif

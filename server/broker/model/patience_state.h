@@ -27,6 +27,7 @@ typedef struct {
     uint32_t rounds;                    //  of probes
     uint32_t probes;                    //  how many may be made now
     int64_t probe_ms;                   //  when the next ones are due
+    int64_t counted_ms;                 //  a read's failures before this time are forgotten
     //  what log and jobs are told
     bool is_trouble;                    //  since its first failure, until a while after the last one:
     int64_t since_ms, failed_ms;        //  when these were

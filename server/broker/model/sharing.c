@@ -1,10 +1,12 @@
 //  Counting and records; sharing_reason.c finds why little is shared.
 
-#include "broker_state.h"
+#include "sharing.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "broker_limits.h"
+#include "job.h"
+#include "needed.h"
+#include "tenant.h"
 
 enum { RECORDS_MIN = 256 };
 
@@ -89,7 +91,7 @@ static void
 s_credit_maker (broker_t *self, version_t *version)
 {
     version->is_shared = true;
-    job_t *maker = broker_job (self, version->maker);
+    job_t *maker = job_of_id (self, version->maker);
     if (maker) {
         maker->sharing.alone--;
         maker->sharing.shared++;
@@ -164,7 +166,7 @@ sharing_served (broker_t *self, batch_row_t *row, version_t *version)
     record->holders++;
     record->jobs = version->jobs;
     sharing->places++;
-    if (limits_apply (self)) {
+    if (tenant_limits_apply (self)) {
         s_served_of_tenant (row, version);
         return;
     }

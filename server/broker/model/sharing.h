@@ -12,8 +12,9 @@
  *  A job of order SHARED is told once (ACTION_SEND_NOTICE "little_shared") when another such job of its
  *  tenant has run on overlapping data long enough, they share nearly nothing, and the state gives a reason;
  *  never on figures alone.  The reasons are tried in this order:
- *      1. the other jobs have another shared stage, or they or this job draw apart; 2. few of the job's
- *      samples are in their data; 3. policy dsa, and the jobs are at different points of their epochs.
+ *      1. the other jobs have another shared stage, or they or this job draw apart;
+ *      2. few of the job's samples are in their data;
+ *      3. policy dsa, and the jobs are at different points of their epochs.
  *  (A small cache is no reason: with room for a single version two jobs of one speed still share 63 to 96 %
  *  under `follow`, and everything under dsa when in step.)  Jobs that ask for an order of their own get no
  *  such notice and cause none; a job that is `seeded` only because it gave a seed is told so.
@@ -24,7 +25,12 @@
 #define SHARING_H
 #include <stdint.h>
 #include <jansson.h>
-#include "broker.h"
+#include "sampler.h"
+#include "version_index.h"
+
+typedef struct broker broker_t;
+typedef struct job job_t;
+typedef struct batch_row batch_row_t;
 
 //  What a job had at a moment.
 typedef struct {

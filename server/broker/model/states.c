@@ -1,8 +1,10 @@
-//  The tables of states.
+//  What a job, a rank, a slot, a row and a version go through: one table each, and one function that moves
+//  it.  A move that the table does not have is a bug of ours: the server says it, and aborts.
 
-#include "states.h"
+#include "job.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include "version.h"
 
 typedef struct {
     const char *name;
@@ -88,7 +90,7 @@ rank_move (rank_t *self, rank_state_t state)
 }
 
 void
-slot_move (batch_t *self, slot_state_t state)
+batch_move (batch_t *self, slot_state_t state)
 {
     s_check ("slot", s_slots, self->state, state);
     self->state = state;

@@ -1,5 +1,9 @@
-#include "broker_state.h"
+#include "waits.h"
 #include <assert.h>
+#include "budget.h"
+#include "job.h"
+#include "tenant.h"
+#include "version.h"
 
 //  ---- what a job waits for
 
@@ -41,7 +45,7 @@ s_is_copied (const broker_t *self)
 {
     double processors = self->options.workers + self->lent, part = self->options.workers / processors;
     return (double) self->copying * self->copy_ns
-        >= part * (double) broker_with_workers (self) * self->prepare_ns;
+        >= part * (double) budget_with_workers (self) * self->prepare_ns;
 }
 
 static waits_kind_t
@@ -69,7 +73,7 @@ s_open_padding (const job_t *job)
 static bool
 s_has_batches (const rank_t *rank)
 {
-    return rank->sent > broker_done (&rank->progress);
+    return rank->sent > rank_batches_done (&rank->progress);
 }
 
 //  With several ranks, if one has taken all it was sent, the job waits for the next batch.

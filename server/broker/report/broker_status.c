@@ -1,18 +1,21 @@
 //  What `tureen status` shows, and the checks of the broker's invariants: both look at everything and change
 //  nothing.
 
-#include "broker_state.h"
+#include "broker.h"
 #include <assert.h>
-#include "broker_bad.h"
-#include "broker_identity.h"
-#include "broker_limits.h"
-#include "broker_ranks.h"
-#include "broker_replay.h"
+#include "bad.h"
+#include "identity.h"
+#include "ranks.h"
+#include "budget.h"
+#include "deliver.h"
 #include "dispatch.h"
 #include "job.h"
+#include "json_text.h"
 #include "lookahead.h"
 #include "raw_prefetch.h"
 #include "patience.h"
+#include "tenant.h"
+#include "version.h"
 
 static json_t *
 s_number (uint64_t number)
@@ -99,7 +102,7 @@ s_ranks (const job_t *job, int64_t now_ms)
             json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I,s:o}", "rank", (json_int_t) number, "state",
             states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches",
             (json_int_t) rank->sent,
-            "consumed_batches", (json_int_t) broker_done (&rank->progress), "lacks_steps",
+            "consumed_batches", (json_int_t) rank_batches_done (&rank->progress), "lacks_steps",
             (json_int_t) s_lacks (rank), "waits", waits_rank_status (rank, now_ms)));
     }
     return list;
@@ -117,7 +120,7 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "resumed", json_boolean (job->is_resumed));
     json_object_set_new (object, "dataset", json_string (job->dataset->name));
     json_object_set_new (object, "order", json_string (orders [job->order]));
-    if (limits_apply (job->broker))
+    if (tenant_limits_apply (job->broker))
         json_object_set_new (object, "tenant", json_string (job->tenant->name));
     json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
         && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows));
@@ -178,7 +181,7 @@ s_datasets (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *list = json_array ();
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (tenant_may_use (tenant, self->datasets [index]))
+        if (!self->datasets [index]->is_removed && tenant_may_use (tenant, self->datasets [index]))
             json_array_append_new (list, s_dataset (self, self->datasets [index], tenant == NULL, now_ms));
     return list;
 }
@@ -198,7 +201,7 @@ s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 static json_t *
 s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
 {
-    json_t *object = limits_status (self, tenant);
+    json_t *object = tenant_status (self, tenant);
     version_index_losses_t losses = version_index_tenant_losses (self->version_index, tenant->number);
     json_object_set_new (object, "cache_bytes",
         s_number (version_index_tenant_bytes (self->version_index, tenant->number)));
@@ -207,7 +210,7 @@ s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
     if (sees_all)
         json_object_set_new (object, "dropped_unused", s_number (losses.dropped));
     json_object_set_new (object, "worker_seconds",
-        json_real ((double) broker_worker_ns (self, tenant) / 1e9));
+        json_real ((double) tenant_worker_ns (self, tenant) / 1e9));
     json_object_set_new (object, "waiting_samples", s_number (tenant_waiting (tenant)));
     json_object_set_new (object, "batch_waits", waits_histogram_status (&tenant->waits));
     return object;
@@ -234,7 +237,7 @@ s_all_waits (const broker_t *self)
 static void
 s_describe_all (const broker_t *self, json_t *object)
 {
-    if (limits_apply (self))
+    if (tenant_limits_apply (self))
         json_object_set_new (object, "tenants", s_tenants (self));
     json_object_set_new (object, "jobs_total", s_number (self->jobs_total));
     json_object_set_new (object, "prepared", s_number (self->prepared_count));
@@ -267,7 +270,7 @@ s_describe_all (const broker_t *self, json_t *object)
 json_t *
 broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
-    const tenant_t *only = limits_apply (self)? tenant: NULL;
+    const tenant_t *only = tenant_limits_apply (self)? tenant: NULL;
     json_t *object = json_object ();
     json_object_set_new (object, "policy",
         json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
@@ -389,6 +392,32 @@ s_check_job (const job_t *job)
     return copying;
 }
 
+//  What is read the next time begins anew.
+static void
+s_check_version (void *context, version_t *version)
+{
+    (void) context;
+    assert (version->failures == 0 || (version->state != VERSION_IDLE && version->state != VERSION_READY));
+}
+
+static void
+s_check_datasets (const broker_t *self)
+{
+    size_t taken = 0;
+    for (size_t number = 0; number < BROKER_DATASETS_MAX; number++)
+        taken += self->places [number] != NULL;
+    assert (taken == self->dataset_count);                                                      //  B10
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const dataset_t *dataset = self->datasets [index];
+        assert (self->places [dataset->number] == dataset);                                     //  B10
+        assert (!dataset->is_removed || dataset_jobs (dataset) == 0);                           //  B10
+        patience_check (dataset);
+    }
+    for (const class_t *class = self->classes; class; class = class->next)
+        assert (self->places [class->dataset->number] == class->dataset
+            && (!class->dataset->is_removed || version_set_is_idle (class->kind)));             //  B10
+}
+
 void
 broker_check (broker_t *self)
 {
@@ -404,12 +433,12 @@ broker_check (broker_t *self)
     assert (rings == self->rings_bytes);
     assert (jobs == self->jobs_bytes && jobs <= self->options.jobs_bytes_max);
     assert (self->copying <= self->copy_max);
-    assert (self->preparing + self->copy_max <= broker_tasks_max (self));
+    assert (self->preparing + self->copy_max <= budget_tasks_max (self));
     sharing_check (self);
     dispatch_check (self);
     raw_prefetch_check (self);
-    for (size_t index = 0; index < self->dataset_count; index++)
-        patience_check (self->datasets [index]);
+    prepared_each (self->prepared, s_check_version, NULL);
+    s_check_datasets (self);
     identity_check (self);
-    limits_check (self);
+    tenant_check (self);
 }

@@ -1,5 +1,6 @@
 #include "explain.h"
-#include "broker_state.h"
+#include "job.h"
+#include "version.h"
 
 //  A row that holds the sample, and where its batch is.
 typedef struct {

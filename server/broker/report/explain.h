@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "broker.h"
-#include "reply_explained.h"
-#include "request_explain.h"
+#include "pipeline.h"
+#include "reply.h"
+#include "request.h"
 
 typedef struct {
     reply_explained_t reply;

@@ -1,11 +1,14 @@
 //  Whether a job shares little of what it gets, and the reason, from the state.
 
-#include "broker_state.h"
+#include "broker.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "action.h"
+#include "job.h"
+#include "needed.h"
 
 enum {
     JUDGE_MS = 1000,
@@ -331,7 +334,7 @@ s_judge (broker_t *self, job_t *job)
         return;
     job->sharing.is_told = true;
     job->notice = needed_memory (strdup (message));
-    broker_tell_rank (listener, ACTION_SEND_NOTICE, "little_shared", job->notice);
+    rank_tell (listener, ACTION_SEND_NOTICE, "little_shared", job->notice);
 }
 
 void

@@ -246,11 +246,11 @@ s_execute (custom_process_t *self, char **variables, const posix_spawn_file_acti
 {
     char bytes [24], parent [24], program [] = "/proc/self/exe", tureen [] = "tureen",
         name [] = CUSTOM_SANDBOX_COMMAND;
-    const custom_command_t *command = self->options->command;
-    char *words [CUSTOM_COMMAND_WORDS_MAX + 6] = { tureen, name, bytes, parent, command->path };
-    snprintf (bytes, sizeof bytes, "%" PRIu64, self->options->memory_bytes);
+    const custom_process_options_t *options = self->options;
+    char *words [CUSTOM_PROCESS_WORDS_MAX + 6] = { tureen, name, bytes, parent, options->path };
+    snprintf (bytes, sizeof bytes, "%" PRIu64, options->memory_bytes);
     snprintf (parent, sizeof parent, "%ld", (long) getpid ());
-    memcpy (words + 5, command->words, command->count * sizeof *words);
+    memcpy (words + 5, options->words, options->word_count * sizeof *words);
     posix_spawnattr_t attributes;
     sigset_t none, all;
     sigemptyset (&none);

@@ -18,14 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "custom.h"
-#include "custom_command.h"
 
 typedef struct custom_process custom_process_t;
 
-enum { CUSTOM_PROCESS_GREETING_BYTES_MAX = 256 };
+enum { CUSTOM_PROCESS_GREETING_BYTES_MAX = 256, CUSTOM_PROCESS_WORDS_MAX = 64 };
 
 typedef struct {
-    const custom_command_t *command;    //  lent
+    //  The command, lent: the path of the executable, and its words, at most CUSTOM_PROCESS_WORDS_MAX.
+    char *path, **words;
+    size_t word_count;
     uint64_t memory_bytes;              //  of its address space
     int64_t start_ms, call_ms;          //  the longest it may take
     int stop;                           //  a descriptor, lent

@@ -1,6 +1,8 @@
 #include "customs.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,22 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
-#include "condition.h"
-#include "custom_command.h"
 #include "custom_process.h"
 #include "needed.h"
+
+enum { BLOCK_BYTES = 64 * 1024, FILE_BYTES_MAX = 64 * 1024 * 1024,
+    DIGEST_BYTES = CUSTOM_IDENTITY_BYTES / 2 };
+_Static_assert (DIGEST_BYTES >= crypto_generichash_BYTES_MIN, "libsodium makes such digests");
 
 enum { START_SECONDS = 60, PAUSE_MS = 100, PAUSE_MS_MAX = 5000, LOOK_MS = 100, TOLD_MS = 10000,
     TRIES = 2, TRIES_KILLED = 8 };
 
+//  The command line behind an operation.  Not changed after s_parse_command.
+typedef struct {
+    char *words [CUSTOM_PROCESS_WORDS_MAX];
+    size_t count;
+    char *path;                 //  of the executable
+    uint8_t files [CUSTOM_PROCESS_WORDS_MAX] [DIGEST_BYTES];    //  0: the word names none
+} command_t;
+
 typedef struct {
     //  set at birth
     customs_t *set;
-    custom_command_t command;
+    command_t command;
     custom_process_options_t options;
     //  shared, under the lock
     pthread_mutex_t lock;
@@ -49,6 +62,207 @@ struct customs {
     atomic_bool stopping;
 };
 
+//  ---- a command: its words
+
+static bool
+s_is_blank (char character)
+{
+    return character == ' ' || character == '\t' || character == '\n';
+}
+
+//  Writes the next word to target, and returns what is behind it; NULL: a quotation mark is not closed.
+static const char *
+s_word (const char *text, char *target)
+{
+    char quote = 0;
+    for (; *text && (quote || !s_is_blank (*text)); text++)
+        if (quote && *text == quote)
+            quote = 0;
+        else
+        if (!quote && (*text == '\'' || *text == '"'))
+            quote = *text;
+        else
+            *target++ = *text;
+    *target = 0;
+    return quote? NULL: text;
+}
+
+static int
+s_fail (char *error, size_t error_bytes, const char *what, const char *name)
+{
+    snprintf (error, error_bytes, what, name);
+    return -EINVAL;
+}
+
+static bool
+s_is_file (const char *path)
+{
+    struct stat status;
+    return stat (path, &status) == 0 && S_ISREG (status.st_mode);
+}
+
+//  As a shell would find it: by its path if it has a slash, else in the folders of PATH.
+static int
+s_find_program (command_t *self, char *error, size_t error_bytes)
+{
+    const char *name = self->words [0], *folders = strchr (name, '/')? "": getenv ("PATH");
+    char path [PATH_MAX];
+    for (const char *at = folders? folders: "/usr/bin:/bin"; ; at++) {
+        size_t size = strcspn (at, ":");
+        int length = snprintf (path, sizeof path, "%.*s%s%s", (int) size, at, size? "/": "", name);
+        if (length > 0 && (size_t) length < sizeof path && s_is_file (path)) {
+            if (access (path, X_OK) != 0)
+                return s_fail (error, error_bytes, "'%.150s' may not be executed: make it so (chmod +x), or "
+                    "name the program that runs it, as in python3 FILE", path);
+            self->path = needed_memory (strdup (path));
+            return 0;
+        }
+        at += size;
+        if (!*at)
+            return s_fail (error, error_bytes, "there is no program '%s': check the path, or PATH", name);
+    }
+}
+
+//  ---- what stands for it
+//
+//  The identity is a digest of the words, of the files that they name, and of what the command says of itself
+//  in its greeting.  So another command, or a changed script, has another identity, and its pixels are never
+//  taken for those of the first.  What a script loads by itself is in it only if its greeting has a version.
+//  The files are those that s_parse_command found: a process that was started between that and a
+//  s_look_at_files, or between two, has run no others, whenever it read them.
+
+static void
+s_add (crypto_generichash_state *state, const void *bytes, uint64_t size)
+{
+    crypto_generichash_update (state, (const unsigned char *) &size, sizeof size);
+    crypto_generichash_update (state, bytes, size);
+}
+
+static int
+s_add_content (crypto_generichash_state *state, int file)
+{
+    unsigned char *block = needed_memory (malloc (BLOCK_BYTES));
+    ssize_t size;
+    while ((size = read (file, block, BLOCK_BYTES)) > 0)
+        crypto_generichash_update (state, block, (size_t) size);
+    int rc = size < 0? -errno: 0;
+    free (block);
+    return rc;
+}
+
+//  Of a very large file (weights of a network) its size and the time of its last change stand for it.
+static int
+s_add_file (crypto_generichash_state *state, const char *path)
+{
+    int file = open (path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (file < 0)
+        return -errno;
+    int rc = fstat (file, &status)? -errno: 0;
+    if (rc == 0) {
+        int64_t told [] = { status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec };
+        bool is_large = status.st_size > FILE_BYTES_MAX;
+        s_add (state, told, is_large? sizeof told: sizeof *told);
+        rc = is_large? 0: s_add_content (state, file);
+    }
+    close (file);
+    return rc;
+}
+
+//  Of the file that a word names, now; zeros: none.
+static int
+s_digest (const char *path, uint8_t digest [DIGEST_BYTES])
+{
+    crypto_generichash_state state;
+    memset (digest, 0, DIGEST_BYTES);
+    if (!s_is_file (path))
+        return 0;
+    crypto_generichash_init (&state, NULL, 0, DIGEST_BYTES);
+    int rc = s_add_file (&state, path);
+    if (rc == 0)
+        crypto_generichash_final (&state, digest, DIGEST_BYTES);
+    return rc;
+}
+
+static const char *
+s_path (const command_t *self, size_t index)
+{
+    return index? self->words [index]: self->path;
+}
+
+//  0; -ESTALE: *path_p is another file than it was, or gone; or -errno, and it cannot be read.
+static int
+s_look_at_files (const command_t *self, const char **path_p)
+{
+    int rc = 0;
+    for (size_t index = 0; rc == 0 && index < self->count; index++) {
+        uint8_t digest [DIGEST_BYTES];
+        *path_p = s_path (self, index);
+        rc = s_digest (*path_p, digest);
+        if (rc == -ENOENT || (rc == 0 && memcmp (digest, self->files [index], DIGEST_BYTES) != 0))
+            rc = -ESTALE;
+    }
+    return rc;
+}
+
+static void
+s_make_identity (const command_t *self, const char *greeting,
+    char identity [CUSTOM_IDENTITY_BYTES + 1])
+{
+    static const char tag [] = "tureen-operation-1";
+    crypto_generichash_state state;
+    unsigned char digest [DIGEST_BYTES];
+    crypto_generichash_init (&state, NULL, 0, sizeof digest);
+    s_add (&state, tag, sizeof tag);
+    s_add (&state, greeting, strlen (greeting));
+    for (size_t index = 0; index < self->count; index++) {
+        s_add (&state, self->words [index], strlen (self->words [index]));
+        s_add (&state, self->files [index], DIGEST_BYTES);
+    }
+    crypto_generichash_final (&state, digest, sizeof digest);
+    sodium_bin2hex (identity, CUSTOM_IDENTITY_BYTES + 1, digest, sizeof digest);
+}
+
+static int
+s_parse_words (command_t *self, const char *text, char *error, size_t error_bytes)
+{
+    char *word = needed_memory (malloc (strlen (text) + 1));
+    const char *rest = text;
+    while (rest && *(rest += strspn (rest, " \t\n")) && self->count < CUSTOM_PROCESS_WORDS_MAX) {
+        rest = s_word (rest, word);
+        self->words [self->count++] = needed_memory (strdup (word));
+    }
+    free (word);
+    if (!rest)
+        return s_fail (error, error_bytes, "a quotation mark is not closed in: %s", text);
+    if (*rest)
+        return s_fail (error, error_bytes, "more than 64 words in: %s", text);
+    return self->count > 0? 0: s_fail (error, error_bytes, "there is no command%s", "");
+}
+
+//  Words are divided by blanks; '..' and ".." hold one together.  The first is looked for in PATH.  0, or
+//  -EINVAL and what is wrong; s_clear_command is due in both cases.
+static int
+s_parse_command (command_t *self, const char *text, char *error, size_t error_bytes)
+{
+    *self = (command_t) { .count = 0 };
+    int rc = s_parse_words (self, text, error, error_bytes);
+    rc = rc? rc: s_find_program (self, error, error_bytes);
+    for (size_t index = 0; rc == 0 && index < self->count; index++)
+        if (s_digest (s_path (self, index), self->files [index]))
+            rc = s_fail (error, error_bytes, "'%s' cannot be read: make it readable", s_path (self, index));
+    return rc;
+}
+
+static void
+s_clear_command (command_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        free (self->words [index]);
+    free (self->path);
+    *self = (command_t) { .count = 0 };
+}
+
 //  ---- waiting
 
 static bool
@@ -61,7 +275,7 @@ s_is_wanted (const entry_t *self, const custom_call_t *call)
 static void
 s_wait (entry_t *self)
 {
-    struct timespec until = condition_until (LOOK_MS);
+    struct timespec until = clock_deadline (LOOK_MS);
     pthread_cond_timedwait (&self->moved, &self->lock, &until);
 }
 
@@ -144,7 +358,7 @@ static custom_status_t
 s_look (entry_t *self, char *error, size_t error_bytes)
 {
     const char *path;
-    int rc = custom_command_look (&self->command, &path);
+    int rc = s_look_at_files (&self->command, &path);
     if (rc == 0)
         return CUSTOM_DONE;
     if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
@@ -188,7 +402,7 @@ s_start_another (entry_t *self, const custom_t *is, custom_process_t **process_p
     custom_status_t status = s_start (self, process_p, error, error_bytes);
     if (status)
         return status;
-    custom_command_identity (&self->command, custom_process_greeting (*process_p), identity);
+    s_make_identity (&self->command, custom_process_greeting (*process_p), identity);
     if (strcmp (identity, is->identity) == 0)
         return CUSTOM_DONE;
     s_end_process (self, process_p);
@@ -310,15 +524,18 @@ s_open_one (customs_t *self, const customs_options_t *options, size_t number, ch
     custom_t *is = &self->list [number];
     custom_process_t *process;
     char why [CUSTOMS_TEXT_BYTES] = "memory or descriptors are short";
-    *entry = (entry_t) { .set = self, .options = { .command = &entry->command,
-        .memory_bytes = options->memory_bytes, .start_ms = START_SECONDS * 1000,
-        .call_ms = (int64_t) options->seconds * 1000, .stop = options->end } };
+    *entry = (entry_t) { .set = self, .options = { .memory_bytes = options->memory_bytes,
+        .start_ms = START_SECONDS * 1000, .call_ms = (int64_t) options->seconds * 1000,
+        .stop = options->end } };
     *is = (custom_t) { .number = (uint32_t) number, .run = s_run, .context = entry };
     snprintf (is->name, sizeof is->name, "%s", given->name);
-    condition_init (&entry->moved);
+    clock_condition_init (&entry->moved);
     pthread_mutex_init (&entry->lock, NULL);
     self->count++;
-    int rc = custom_command_parse (&entry->command, given->command, why, sizeof why);
+    int rc = s_parse_command (&entry->command, given->command, why, sizeof why);
+    entry->options.path = entry->command.path;
+    entry->options.words = entry->command.words;
+    entry->options.word_count = entry->command.count;
     if (rc == 0 && s_start (entry, &process, why, sizeof why))
         rc = -EINVAL;
     if (rc) {
@@ -327,7 +544,7 @@ s_open_one (customs_t *self, const customs_options_t *options, size_t number, ch
         return poll (&end, 1, 0) > 0? -EINTR: rc;
     }
     entry->options.stop = self->stop;
-    custom_command_identity (&entry->command, custom_process_greeting (process), is->identity);
+    s_make_identity (&entry->command, custom_process_greeting (process), is->identity);
     is->is_random = custom_process_is_random (process);
     s_keep_free (entry, process);
     return 0;
@@ -385,7 +602,7 @@ customs_close (customs_t **self_p)
             s_end_process (entry, &process);
         assert (entry->running == 0);
         free (entry->free);
-        custom_command_clear (&entry->command);
+        s_clear_command (&entry->command);
         pthread_cond_destroy (&entry->moved);
         pthread_mutex_destroy (&entry->lock);
     }

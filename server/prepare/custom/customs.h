@@ -8,8 +8,8 @@
  *  processes take at the time is blamed on the sample.  What was killed, as the kernel does when memory is
  *  short, is tried for longer, with pauses of 0.1 s, 0.2 s and so on up to 5 s.
  *
- *  Files of the command that change (custom_command.h): processes that run are what they were, and serve on;
- *  none is started, and calls wait for one that runs.  They fail when there is none left.
+ *  Files of the command that change: processes that run are what they were, and serve on; none is started,
+ *  and calls wait for one that runs.  They fail when there is none left.
  *
  *  custom_t.run may be called by any number of threads; a process ends with the thread that started it, so
  *  they live until customs_close.  Everything else: one thread.

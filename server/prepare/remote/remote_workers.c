@@ -8,7 +8,6 @@
 #include <zmq.h>
 #include "libraries.h"
 #include "pack_index.h"
-#include "remote_pipelines.h"
 #include "remote_worker.h"
 #include "utf8.h"
 #include "work_messages.h"
@@ -36,6 +35,19 @@ typedef struct {
     int64_t late_ms;                    //  from then on it is handed out again: set when it was given
 } out_t;
 
+typedef struct {
+    uint32_t number;                    //  from 1 on; 0: the place is free
+    const pipeline_t *pipeline;         //  one reference, so that its address is not another one's
+    const catalogue_t *catalogue;       //  its fields
+} known_pipeline_t;
+
+//  A pipeline is sent to a worker once, before its first task, and then named by its number.  Both sides keep
+//  the last WIRE_WORK_PIPELINES_MAX.  A worker sees the shared stage alone: no private stage and no job.
+typedef struct {
+    known_pipeline_t all [WIRE_WORK_PIPELINES_MAX];
+    uint32_t last;                      //  number
+} known_pipelines_t;
+
 struct remote_workers {
     uint32_t magic;
     remote_workers_options_t options;
@@ -43,7 +55,7 @@ struct remote_workers {
     remote_worker_t *checking;          //  its golden samples are being made
     bool is_checking;                   //  even if that worker has gone meanwhile
     uint32_t lent;                      //  processors
-    remote_pipelines_t pipelines;
+    known_pipelines_t pipelines;
     out_t out [REMOTE_WORKERS_TASKS_MAX];       //  number n in the place n % REMOTE_WORKERS_TASKS_MAX
     size_t out_count;
     uint64_t last_worker;               //  number
@@ -54,6 +66,36 @@ struct remote_workers {
     int64_t looked_ms, beat_ms;
     bool is_stopped;
 };
+
+//  ---- the pipelines that workers know by number
+
+//  The pipeline's entry, made if there is none.  Lent until the next call.
+static const known_pipeline_t *
+s_find_pipeline (known_pipelines_t *self, const pipeline_t *pipeline, const catalogue_t *catalogue)
+{
+    for (size_t index = 0; index < WIRE_WORK_PIPELINES_MAX; index++)
+        if (self->all [index].pipeline == pipeline && self->all [index].catalogue == catalogue)
+            return &self->all [index];
+    uint32_t number = ++self->last;
+    known_pipeline_t *entry = &self->all [number % WIRE_WORK_PIPELINES_MAX];
+    pipeline_destroy (&entry->pipeline);
+    *entry = (known_pipeline_t) { number, pipeline_hold (pipeline), catalogue };
+    return entry;
+}
+
+//  WORK_PIPELINE's text; malloc'ed.
+static char *
+s_pipeline_text (const known_pipeline_t *entry)
+{
+    json_t *fields = json_array ();
+    for (size_t field = 0; field < catalogue_fields (entry->catalogue); field++)
+        json_array_append_new (fields, json_pack ("[s, b]", catalogue_field_name (entry->catalogue, field),
+            catalogue_field_is_mask (entry->catalogue, field)));
+    return work_pipeline_text (entry->number, pipeline_version_bytes (entry->pipeline),
+        pipeline_shared_text (entry->pipeline), fields);
+}
+
+//  ---- life
 
 static int64_t
 s_nanoseconds (void)
@@ -83,7 +125,8 @@ remote_workers_destroy (remote_workers_t **self_p)
     if (!self)
         return;
     assert (self->magic == MAGIC && self->out_count == 0);
-    remote_pipelines_clear (&self->pipelines);
+    for (size_t index = 0; index < WIRE_WORK_PIPELINES_MAX; index++)
+        pipeline_destroy (&self->pipelines.all [index].pipeline);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -382,13 +425,13 @@ remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes, int6
 }
 
 static bool
-s_tell_pipeline (remote_workers_t *self, remote_worker_t *worker, const remote_pipeline_t *entry)
+s_tell_pipeline (remote_workers_t *self, remote_worker_t *worker, const known_pipeline_t *entry)
 {
     uint32_t *known = &worker->known [entry->number % WIRE_WORK_PIPELINES_MAX];
     if (*known == entry->number)
         return true;
     *known = entry->number;
-    return s_send (self, worker, WIRE_WORK_PIPELINE, remote_pipelines_text (entry));
+    return s_send (self, worker, WIRE_WORK_PIPELINE, s_pipeline_text (entry));
 }
 
 //  Of the frame with the files, or with the rows alone.
@@ -484,7 +527,7 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
         out_t *out = s_new_number (self);
         if (!out)
             return false;
-        const remote_pipeline_t *entry = remote_pipelines_find (&self->pipelines, task->pipeline,
+        const known_pipeline_t *entry = s_find_pipeline (&self->pipelines, task->pipeline,
             task->catalogue);
         size_t dataset = task->fingerprint? remote_worker_dataset (worker, task->fingerprint): SIZE_MAX;
         if (s_tell_pipeline (self, worker, entry)

@@ -28,6 +28,7 @@
 #include <jansson.h>
 #include "broker.h"
 #include "catalogue.h"
+#include "dataset.h"
 #include "golden.h"
 #include "log.h"
 #include "outbox.h"

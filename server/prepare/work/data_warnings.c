@@ -71,6 +71,21 @@ data_warnings_add (data_warnings_t *self, const char *other, const char *text)
     self->count += all [self->count].text != NULL;
 }
 
+void
+data_warnings_forget (data_warnings_t *self, const char *other)
+{
+    assert (self && self->magic == DATA_WARNINGS_MAGIC);
+    size_t kept = 0;
+    for (size_t index = 0; index < self->count; index++) {
+        warning_t warning = self->all [index];
+        if (warning.other && strcmp (warning.other, other) == 0)
+            free (warning.text);
+        else
+            self->all [kept++] = warning;
+    }
+    self->count = kept;
+}
+
 const char *
 data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p)
 {

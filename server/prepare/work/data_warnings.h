@@ -22,6 +22,8 @@ const char *data_warnings_name (const data_warnings_t *self);
 //  One more, which is copied.  other: another data set's name, lent, that it speaks of; NULL: none.  Without
 //  memory it is left out.
 void data_warnings_add (data_warnings_t *self, const char *other, const char *text);
+//  Those that speak of the data set `other`, which goes, go too.
+void data_warnings_forget (data_warnings_t *self, const char *other);
 //  From index 0 on; NULL: no more.  Lent.  *other_p: as it was added.
 const char *data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p);
 

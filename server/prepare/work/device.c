@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 #include "json_text.h"
+#include "request.h"
 
 enum {
     //  reads between two looks at the model
@@ -22,6 +23,7 @@ struct device {
     size_t volume_count;
     size_t span_max;                //  largest span of all ranges
     bool has_folders;
+    char owner [REQUEST_NAME_BYTES_MAX + 4];    //  " (val)"; "": none
     bool was_probed;
     //  owner only
     cost_t cost;
@@ -63,9 +65,17 @@ device_destroy (device_t **self_p)
     *self_p = NULL;
 }
 
+void
+device_set_owner (device_t *self, const char *dataset)
+{
+    snprintf (self->owner, sizeof self->owner, " (%s)", dataset);
+}
+
 bool
 device_is (const device_t *self, dev_t number, const store_t *store)
 {
+    if (*self->owner)
+        return false;
     if (self->store && store)
         return strcmp (store_name (self->store), store_name (store)) == 0;
     return !self->store && !store && self->number == number;
@@ -128,6 +138,17 @@ device_probe (device_t *self, const cost_source_t *source)
     self->was_probed = self->volume_count > 0;
 }
 
+void
+device_measure_as (device_t *self, const device_t *other)
+{
+    if (self->store || other->store || self->number != other->number || !other->was_probed)
+        return;
+    uint32_t depth_set = self->cost.depth_set;
+    self->cost = other->cost;
+    self->cost.depth_set = depth_set;
+    self->was_probed = true;
+}
+
 const cost_t *
 device_cost (const device_t *self)
 {
@@ -140,7 +161,7 @@ device_open (device_t *self, const device_options_t *options, const char **path_
     reading_options_t reading = { .paths = (const char *const *) self->volumes,
         .versions = (const char *const *) self->versions, .blocks = self->blocks,
         .path_count = self->volume_count,
-        .store = self->store, .cluster = self->store? options->cluster: NULL,
+        .store = self->store, .cluster = self->store && !*self->owner? options->cluster: NULL,
         .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
         .requests_max = options->requests_max,
         .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
@@ -212,6 +233,12 @@ device_is_store (const device_t *self)
     return self->store;
 }
 
+const store_t *
+device_store (const device_t *self)
+{
+    return self->store;
+}
+
 const char *
 device_mode (const device_t *self)
 {
@@ -231,9 +258,10 @@ const char *
 device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
 {
     if (self->store)
-        snprintf (name, DEVICE_NAME_BYTES, "%s", store_name (self->store));
+        snprintf (name, DEVICE_NAME_BYTES, "%s%s", store_name (self->store), self->owner);
     else
-        snprintf (name, DEVICE_NAME_BYTES, "%u:%u", major (self->number), minor (self->number));
+        snprintf (name, DEVICE_NAME_BYTES, "%u:%u%s", major (self->number), minor (self->number),
+            self->owner);
     return name;
 }
 

@@ -34,6 +34,9 @@ typedef struct {
 device_t *device_new (dev_t number, const store_t *store, uint32_t depth);
 //  Call device_stop first, and take back all requests.
 void device_destroy (device_t **self_p);
+//  It is one of several of its file system or store: that of the data set of this name, which it bears too.
+//  It reads nothing through other members, and device_is is false.
+void device_set_owner (device_t *self, const char *dataset);
 //  Whether it is the one of this file system, or of this store.
 bool device_is (const device_t *self, dev_t number, const store_t *store);
 
@@ -49,6 +52,8 @@ void device_add_folder (device_t *self);
 //  Measures the device, once: by reads of source, or, where that is NULL, of its first volume; if that fails,
 //  the assumed costs stay.
 void device_probe (device_t *self, const cost_source_t *source);
+//  Takes the costs of another one, if that is of the same file system and was measured.  Before device_open.
+void device_measure_as (device_t *self, const device_t *other);
 //  The cost model; lent.
 const cost_t *device_cost (const device_t *self);
 
@@ -67,13 +72,15 @@ void device_stop (device_t *self);
 bool device_next_key_trouble (device_t *self, const char **trouble_p);
 
 bool device_is_store (const device_t *self);
+//  Lent; NULL: a file system.
+const store_t *device_store (const device_t *self);
 //  For an open device: how many reads may be under way at once; a reader's mode;
 //  whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
 const char *device_mode (const device_t *self);
 bool device_is_direct (const device_t *self);
-//  Its name in `status`: "8:1", major and minor number, or "s3://bucket".
-enum { DEVICE_NAME_BYTES = 300 };
+//  Its name in `status`: "8:1", major and minor number, or "s3://bucket"; with an owner "8:1 (val)".
+enum { DEVICE_NAME_BYTES = 400 };
 const char *device_name (const device_t *self, char name [DEVICE_NAME_BYTES]);
 //  The proxy of its store (store_show_proxy); "" of files.
 void device_proxy (const device_t *self, char shown [HTTP_PROXY_SHOWN_BYTES]);

@@ -4,6 +4,16 @@
  *  it is kept here, and the next time a crop of that file is decoded faster.  A checksum of the file goes
  *  along, because a file may change.
  *
+ *  From one server to the next it is kept in a file.  A folder of the operator's has one for each data set,
+ *  FINGERPRINT.rows: so servers of the same data can share it.  All numbers are little-endian:
+ *
+ *      magic 8 | fingerprint 32 | samples 4 | entries 4    of the data set; how many entries follow
+ *      id 4 | size 4 | checksum 8 | size bytes             for each, ids ascending; the checksum: the JPEG's
+ *      checksum 8                                          XXH3-64 of what stands before
+ *
+ *  Nothing in it is believed: what does not match is refused as a whole, an entry counts only for a file of
+ *  its checksum, and the decoder checks the rows themselves (jpeg_rows.h).
+ *
  *  Bounded: with no room left, nothing more is learned, and what is known stays; but of a file that changed
  *  nothing is kept.  Owner: the broker's thread.  Worker threads make entries, and read the one that is lent
  *  to their task.
@@ -37,6 +47,10 @@ learned_rows_t *learned_rows_new (uint32_t samples, learned_rows_budget_t *budge
 //  No entry may be lent.
 void learned_rows_destroy (learned_rows_t **self_p);
 
+//  From now on it counts in this budget, which is lent, and no more in that of before; what has no room goes.
+//  self NULL: nothing happens.
+void learned_rows_move (learned_rows_t *self, learned_rows_budget_t *budget);
+
 //  Whether it is worth finding out more.  self NULL: no.
 bool learned_rows_has_room (const learned_rows_t *self);
 
@@ -59,13 +73,19 @@ learned_rows_entry_t *learned_rows_found (decoder_t *decoder, const decoder_file
 //  was known of the same file.  What was known of another file is given up in any case.
 void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);
 
-//  Of how many samples something is known, and of how many it can be.
+//  Of how many samples something is known.
 uint32_t learned_rows_samples (const learned_rows_t *self);
-uint32_t learned_rows_table (const learned_rows_t *self);
-//  Whether an entry was kept since this was last set; false at first.
-bool learned_rows_is_changed (const learned_rows_t *self);
-void learned_rows_set_changed (learned_rows_t *self, bool is_changed);
-//  The most bytes that a file of the entries can have (learned_rows_file.h).
-size_t learned_rows_file_max (const learned_rows_t *self);
+
+//  ---- the file
+
+//  Writes the file's path: 0, or -ENAMETOOLONG.
+int learned_rows_path (const char *folder, const char *fingerprint, char *path, size_t size);
+//  Adds the file's entries, as far as there is room.  0, or -errno and nothing was added: -ENOENT there is no
+//  file, -EBADMSG it is damaged or of other data, -EPERM another user may have put it there (stranger.h),
+//  what reading says, -ENOMEM.
+int learned_rows_load (learned_rows_t *self, const char *path, const char *fingerprint);
+//  Writes the file as PATH.new and renames it, if anything was learned since the last load or save.  0
+//  or -errno.
+int learned_rows_save (learned_rows_t *self, const char *path, const char *fingerprint);
 
 #endif

@@ -335,7 +335,8 @@ s_add_first (reading_t *self, const char **path_p)
 {
     const reading_options_t *options = &self->options;
     reader_options_t wanted = { .depth = options->depth, .no_ring = options->no_ring,
-        .no_direct = options->no_direct, .store = options->store, .cluster = options->cluster };
+        .no_direct = options->no_direct, .store = options->store,
+        .backend = options->store? &reader_store: NULL, .cluster = options->cluster };
     worker_t *worker = &self->workers [0];
     worker->reading = self;
     int rc = reader_new (&worker->reader, &wanted);

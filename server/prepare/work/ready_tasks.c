@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "broker.h"
+#include "budget.h"
 #include "pack_index.h"
 
 enum {
@@ -123,7 +124,7 @@ static void
 s_lends (void *context, uint32_t processors)
 {
     ready_tasks_t *self = context;
-    broker_lend (self->broker, processors);
+    budget_lend (self->broker, processors);
 }
 
 static void

@@ -15,6 +15,7 @@
  */
 #ifndef READY_TASKS_H
 #define READY_TASKS_H
+#include "dataset.h"
 #include "golden.h"
 #include "pool.h"
 #include "remote_workers.h"

@@ -1,6 +1,7 @@
 #include "side_jobs.h"
 #include <assert.h>
 #include <stdlib.h>
+#include "tenant.h"
 
 struct side_jobs {
     broker_t *broker;
@@ -34,7 +35,7 @@ side_jobs_add (side_jobs_t *self, tenant_t *tenant, side_job_t *side_job)
     side_job->after = NULL;
     *(self->last? &self->last->after: &self->first) = side_job;
     self->last = side_job;
-    broker_side_task_waits (self->broker, tenant);
+    tenant_side_task_waits (self->broker, tenant);
 }
 
 //  Takes out the oldest of the tenant, or of all; NULL: none.
@@ -72,11 +73,11 @@ side_jobs_collect (side_jobs_t *self, bool is_stopped)
         side_job_t *side_job = (side_job_t *) side_task;
         assert (self->out > 0 && (side_task->was_done || is_stopped));
         self->out--;
-        broker_side_task_took (self->broker, side_job->tenant, side_job->charged_us, side_task->worker_ns);
+        tenant_side_task_took (self->broker, side_job->tenant, side_job->charged_us, side_task->worker_ns);
         side_job->done (side_job, side_task->was_done);
     }
     for (side_job_t *side_job; is_stopped && (side_job = s_take (self, NULL)); ) {
-        broker_side_task_gives_up (self->broker, side_job->tenant);
+        tenant_side_task_gives_up (self->broker, side_job->tenant);
         side_job->done (side_job, false);
     }
 }

@@ -11,6 +11,7 @@
 #ifndef SIDE_JOBS_H
 #define SIDE_JOBS_H
 #include "broker.h"
+#include "dataset.h"
 #include "tasks.h"
 
 typedef struct side_jobs side_jobs_t;
@@ -20,6 +21,7 @@ typedef struct side_job {
     side_task_t side_task;              //  first, so that it leads back here; the caller sets its work
     //  In the broker's thread, at the end; it may add side jobs.  was_done: a worker has done it.
     void (*done) (struct side_job *self, bool was_done);
+    void *context;                      //  the caller's
     //  the side jobs':
     tenant_t *tenant;
     uint32_t charged_us;

@@ -8,6 +8,7 @@
 #include "catalogue.h"
 #include "customs.h"
 #include "data_warnings.h"
+#include "dataset.h"
 #include "device.h"
 #include "learned_rows.h"
 #include "pack.h"
@@ -38,6 +39,7 @@ typedef struct {
                                     //  many
     const customs_t *customs;       //  the server's; lent; NULL: none
     const pack_t *pack;             //  the catalogue's; NULL: plain files
+    int64_t listed_ms;              //  clock_now_ms when it was listed
     data_warnings_t *warnings;      //  the source's; NULL in tests
     learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field

@@ -5,6 +5,9 @@
 #include <string.h>
 #include "clock.h"
 #include "decoder.h"
+#include "job.h"
+#include "tenant.h"
+#include "version.h"
 
 enum { KEPT_BYTES_MAX = 64 << 20 };     //  of a decoder, between two samples
 
@@ -99,7 +102,7 @@ task_describe_long (const task_t *task, const broker_t *broker, const tenant_t *
     json_object_set_new (object, "dataset", dataset? json_string (dataset_name (dataset)): json_null ());
     json_object_set_new (object, "sample", dataset? json_integer (task_id (task)): json_null ());
     json_object_set_new (object, "job", job? json_integer ((json_int_t) job_id (job)): json_null ());
-    json_object_set_new (object, "tenant", tenant && broker_tenants (broker) > 1?
+    json_object_set_new (object, "tenant", tenant && tenant_total (broker) > 1?
         json_string (tenant_name (tenant)): json_null ());
     json_object_set_new (object, "seconds", json_real ((double) age_ms / 1000));
     json_array_append_new (list, object);

@@ -46,7 +46,7 @@ typedef struct task {
                                     //  words that reason has; 0: none does
     bool is_clipped;                //  it is ready, and decoder_clipped
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
-    bool is_slow;                   //  broker_prepares_slowly
+    bool is_slow;                   //  budget_prepares_slowly
     atomic_llong began_ms;          //  when a worker began it last; 0: none has
     atomic_bool is_running;         //  a worker has it now; began_ms is set before
     atomic_bool is_abandoned;       //  set by the broker's thread meanwhile: no job wants the result

@@ -7,13 +7,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "budget.h"
 #include "clock.h"
 #include "decoder.h"
+#include "job.h"
 #include "patience.h"
 #include "pool.h"
 #include "ready_tasks.h"
 #include "source.h"
 #include "task.h"
+#include "version.h"
 
 enum {
     RETRY_MS = 20,
@@ -27,8 +30,11 @@ enum { SLOW, CUSTOMS };
 
 struct tasks {
     broker_t *broker;
-    device_t *const *devices;
+    device_t **devices;             //  all are open
+    size_t *device_buffers;         //  of each, bytes for its ranges
     size_t device_count;
+    device_options_t opening;       //  for one more; without a buffer
+    size_t buffer_bytes;            //  for ranges on all devices
     int any_done;                   //  an epoll of the devices' descriptors and the pools' apart; -1: none
     pool_t *workers;
     pool_t *apart [CUSTOMS + CUSTOM_MAX];
@@ -63,28 +69,78 @@ s_watch (tasks_t *self, int descriptor)
 }
 
 static int
-s_open_device (tasks_t *self, device_t *device, const device_options_t *options, const char **path_p)
+s_open_device (tasks_t *self, device_t *device, size_t buffer_bytes, const char **path_p)
 {
-    int rc = device_open (device, options, path_p);
-    return rc? rc: s_watch (self, device_descriptor (device));
+    size_t count = self->device_count + 1;
+    device_t **devices = reallocarray (self->devices, count, sizeof *devices);
+    self->devices = devices? devices: self->devices;
+    size_t *buffers = reallocarray (self->device_buffers, count, sizeof *buffers);
+    self->device_buffers = buffers? buffers: self->device_buffers;
+    if (!devices || !buffers)
+        return -ENOMEM;
+    device_options_t options = self->opening;
+    options.buffer_bytes = buffer_bytes;
+    int rc = device_open (device, &options, path_p);
+    if (rc)
+        return rc;
+    //  Now it is one of those that are stopped, whatever comes.
+    devices [self->device_count] = device;
+    buffers [self->device_count++] = buffer_bytes;
+    return s_watch (self, device_descriptor (device));
+}
+
+int
+tasks_open_device (tasks_t *self, device_t *device, const char **path_p)
+{
+    enum { LEAST_PART = 8 };
+    size_t used = 0, part = 0, least = self->buffer_bytes / LEAST_PART;
+    *path_p = NULL;
+    for (size_t index = 0; index < self->device_count; index++)
+        used += self->device_buffers [index];
+    if (device_volumes (device) > 0) {
+        part = used < self->buffer_bytes? (self->buffer_bytes - used) / 2: 0;
+        part = part < least? least: part;
+    }
+    self->opening.cluster = NULL;
+    int rc = s_open_device (self, device, part, path_p);
+    if (rc)
+        tasks_close_device (self, device);
+    return rc;
+}
+
+void
+tasks_close_device (tasks_t *self, device_t *device)
+{
+    size_t at = 0;
+    while (at < self->device_count && self->devices [at] != device)
+        at++;
+    if (at == self->device_count)
+        return;
+    epoll_ctl (self->any_done, EPOLL_CTL_DEL, device_descriptor (device), NULL);
+    device_stop (device);
+    assert (!device_done (device));
+    self->device_count--;
+    self->devices [at] = self->devices [self->device_count];
+    self->device_buffers [at] = self->device_buffers [self->device_count];
+    self->keys_looked = 0;
 }
 
 static int
 s_start_reading (tasks_t *self, const tasks_options_t *options, const char **path_p)
 {
     size_t packed = 0;
-    for (size_t index = 0; index < self->device_count; index++)
-        packed += device_volumes (self->devices [index]) > 0;
-    device_options_t device = {
+    for (size_t index = 0; index < options->device_count; index++)
+        packed += device_volumes (options->devices [index]) > 0;
+    self->buffer_bytes = options->buffer_bytes;
+    self->opening = (device_options_t) {
         //  Twice the tasks that can be handed out at once: a queue is never more than half full.
-        .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
+        .requests_max = 2 * (budget_reads_most (options->broker) + self->count * PIPELINE_FIELDS_MAX),
         .no_ring = options->no_ring, .cluster = options->cluster, .finish = task_spread };
     self->any_done = epoll_create1 (EPOLL_CLOEXEC);
     int rc = self->any_done < 0? -errno: 0;
-    for (size_t index = 0; rc == 0 && index < self->device_count; index++) {
-        device.buffer_bytes = device_volumes (self->devices [index]) > 0? options->buffer_bytes / packed: 0;
-        rc = s_open_device (self, self->devices [index], &device, path_p);
-    }
+    for (size_t index = 0; rc == 0 && index < options->device_count; index++)
+        rc = s_open_device (self, options->devices [index],
+            device_volumes (options->devices [index]) > 0? options->buffer_bytes / packed: 0, path_p);
     return rc;
 }
 
@@ -117,9 +173,9 @@ s_start_threads_apart (tasks_t *self, uint32_t workers)
     size_t customs;
     customs_list (self->customs, &customs);
     //  A worker of another machine that is lost gives its tasks back.
-    int rc = s_start_apart (self, "tureen-slow", workers, broker_slow_max (workers + BROKER_LENT_MAX));
+    int rc = s_start_apart (self, "tureen-slow", workers, budget_slow_max (workers + BROKER_LENT_MAX));
     for (size_t number = 0; rc == 0 && number < customs; number++)
-        rc = s_start_apart (self, "tureen-custom", workers, broker_custom_max (workers));
+        rc = s_start_apart (self, "tureen-custom", workers, budget_custom_max (workers));
     return rc;
 }
 
@@ -148,12 +204,10 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     if (!self)
         return -ENOMEM;
     self->broker = options->broker;
-    self->count = broker_tasks_most (options->broker);
+    self->count = budget_tasks_most (options->broker);
     self->customs = options->customs;
-    self->devices = options->devices;
-    self->device_count = options->device_count;
     self->any_done = -1;
-    size_t range_count = broker_reads_max (options->broker);
+    size_t range_count = budget_reads_most (options->broker);
     self->all = calloc (self->count, sizeof *self->all);
     self->ranges = calloc (range_count, sizeof *self->ranges);
     int rc = self->all && self->ranges? s_start_reading (self, options, path_p): -ENOMEM;
@@ -204,6 +258,8 @@ tasks_destroy (tasks_t **self_p)
             free (self->all [index].buffers [file].bytes);
     free (self->all);
     free (self->ranges);
+    free (self->devices);
+    free (self->device_buffers);
     free (self);
     *self_p = NULL;
 }
@@ -219,7 +275,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     if (task)
         *list = task->next;
     else {
-        assert (self->used < self->count);          //  the broker hands out no more than broker_tasks_max
+        assert (self->used < self->count);          //  the broker hands out no more than budget_tasks_most
         task = &self->all [self->used++];
     }
     task->kind = kind;
@@ -273,7 +329,7 @@ s_hand_out (tasks_t *self, task_t *task)
 {
     const custom_t *custom = pipeline_custom (task->pipeline);
     task->is_custom = custom != NULL;
-    task->is_slow = broker_prepares_slowly (task->pipeline);
+    task->is_slow = budget_prepares_slowly (task->pipeline);
     if (custom)
         pool_submit (self->apart [CUSTOMS + custom->number], task);
     else
@@ -323,10 +379,10 @@ void
 tasks_read (tasks_t *self, raw_request_t *raw)
 {
     range_t *range = self->free_range;
-    assert (range);                 //  the broker hands out no more than broker_reads_max
+    assert (range);                 //  the broker hands out no more than budget_reads_most
     self->free_range = range->next;
     range->raw = raw;
-    range->source = source_of (request_dataset (self->broker, raw));
+    range->source = source_of (dataset_of_request (self->broker, raw));
     pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
     if (where.bytes == 0)           //  empty files: the header's first byte stands in for nothing
         where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
@@ -341,7 +397,7 @@ tasks_read (tasks_t *self, raw_request_t *raw)
 static void
 s_hand_out_copy (tasks_t *self, task_t *task)
 {
-    pool_submit (broker_copies_slowly (task->pipeline)? self->apart [SLOW]: self->workers, task);
+    pool_submit (budget_copies_slowly (task->pipeline)? self->apart [SLOW]: self->workers, task);
 }
 
 void
@@ -513,7 +569,7 @@ s_tell_fetches (tasks_t *self, const task_t *task)
         size_t samples = (device_depth (device) + here - 1) / here;
         most = samples > most? samples: most;
     }
-    broker_set_fetches (self->broker, version_dataset (self->broker, task->version), most + most / 4);
+    dataset_set_fetches (self->broker, version_dataset (self->broker, task->version), most + most / 4);
 }
 
 //  All files of a task have come back, read or failed.
@@ -589,8 +645,8 @@ s_is_unwanted (const tasks_t *self, task_t *task, bool at_once)
     if (task->kind == TASK_COPY)
         return job_is_over (row_job (task->row));
     int64_t began_ms = atomic_load (&task->began_ms);
-    bool is_long = task->is_custom || (began_ms > 0 && self->now_ms >= began_ms + LONG_MS);
-    return (at_once || is_long) && broker_abandon (self->broker, task->version);
+    bool is_long = task->is_custom || (began_ms > 0 && clock_now_ms () >= began_ms + LONG_MS);
+    return (at_once || is_long) && version_abandon (self->broker, task->version);
 }
 
 //  Tells the workers which results no job wants any more.  at_once: versions that are no long work, too.

@@ -3,7 +3,8 @@
  *
  *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
  *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) ->
- *                  broker_prepared COPY -> worker (version and labels to batch) -> broker_copied
+ *                  broker_prepared
+ *                  COPY -> worker (version and labels to batch) -> broker_copied
  *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the
  *                  reason, path first.
  *                  A read that failed: broker_unread, which decides.  A lack of descriptors or memory is not
@@ -26,6 +27,7 @@
 #include "broker.h"
 #include "customs.h"
 #include "data_warnings.h"
+#include "dataset.h"
 #include "decoder.h"
 #include "device.h"
 #include "layout.h"
@@ -45,7 +47,7 @@ enum { TASKS_SIDE_TASKS_MAX = 80 };
 typedef struct {
     broker_t *broker;
     uint32_t workers;
-    device_t *const *devices;       //  the data sets' devices; lent, opened and stopped here
+    device_t *const *devices;       //  the data sets' devices; each lent, opened and stopped here
     size_t device_count;
     cluster_t *cluster;             //  device_options_t's
     customs_t *customs;             //  lent until tasks_destroy, stopped here; NULL: none
@@ -55,6 +57,13 @@ typedef struct {
 
 //  Starts the threads.  0 or -errno; *path_p is the path that cannot be opened, or NULL for another reason.
 int tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p);
+//  One more device, whenever data are added: lent until tasks_close_device or tasks_destroy.  Its ranges have
+//  half of the memory for them that no other device has, but at least an eighth of all of it, or their
+//  largest.  As tasks_new.
+int tasks_open_device (tasks_t *self, device_t *device, const char **path_p)
+    __attribute__ ((warn_unused_result));
+//  Stops it.  No task or read may use it.  One that was not opened is left alone.
+void tasks_close_device (tasks_t *self, device_t *device);
 //  tasks_stop must have been called.
 void tasks_destroy (tasks_t **self_p);
 

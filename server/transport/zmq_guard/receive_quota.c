@@ -1,6 +1,112 @@
 #include "receive_quota.h"
 #include <stdatomic.h>
-#include "zmtp_parser.h"
+
+//  ---- the frames of a connection, as its bytes pass by: how many, how large, and where messages end
+//
+//  From the ZMTP 3.0 specification: a greeting of 64 bytes, then frames: a byte of flags, a size of one byte
+//  or eight, the body.
+//  Under CURVE the flag for more frames is encrypted: each frame counts as a message then.
+
+enum {
+    FLAG_MORE = 1, FLAG_LONG = 2, FLAG_COMMAND = 4,
+    SIGNATURE_FIRST = 0xff, SIGNATURE_LAST = 0x7f, SIGNATURE_LAST_AT = 9, VERSION_AT = 10, VERSION = 3,
+    MECHANISM_AT = 12, SHORT_HEAD_BYTES = 2,
+    GREETING_BYTES = 64, HEAD_BYTES = 9
+};
+
+//  All zero at the beginning.
+typedef struct {
+    uint8_t greeted;            //  bytes of the greeting so far
+    bool is_wrong;              //  not ZMTP 3: the parser counts nothing from here on
+    bool is_encrypted;
+    uint8_t head [HEAD_BYTES];
+    uint8_t head_count;
+    uint64_t body_left;
+    uint32_t frames;            //  of the message that has not ended
+} parser_t;
+
+//  The frames in some bytes.  Frames with commands (handshake, heartbeats) are no part of messages, and not
+//  counted.
+typedef struct {
+    uint64_t frames;
+    uint64_t body_bytes;        //  of these frames, received already or not
+    uint64_t open_frames;       //  those of them that belong to an unfinished message ..
+    uint64_t open_bytes;
+    bool has_ended;             //  .. which began in these bytes: the message that was open before has ended
+} news_t;
+
+//  One byte of the greeting: the first byte that differs reveals a peer with an older version.
+static void
+s_greet (parser_t *self, uint8_t byte)
+{
+    uint8_t at = self->greeted++;
+    if ((at == 0 && byte != SIGNATURE_FIRST) || (at == SIGNATURE_LAST_AT && byte != SIGNATURE_LAST)
+    ||  (at == VERSION_AT && byte < VERSION))
+        self->is_wrong = true;
+    if (at == MECHANISM_AT)
+        self->is_encrypted = byte == 'C';
+}
+
+static uint64_t
+s_size (const parser_t *self)
+{
+    if (!(self->head [0] & FLAG_LONG))
+        return self->head [1];
+    uint64_t size = 0;
+    for (size_t index = 1; index < HEAD_BYTES; index++)
+        size = size << 8 | self->head [index];
+    return size;
+}
+
+//  A head is complete.
+static void
+s_begin_frame (parser_t *self, uint64_t body_max, news_t *news)
+{
+    uint64_t body = s_size (self) < body_max? s_size (self): body_max;
+    self->head_count = 0;
+    self->body_left = s_size (self);
+    if (self->head [0] & FLAG_COMMAND)
+        return;
+    news->frames++;
+    news->body_bytes += body;
+    self->frames++;
+    news->open_frames++;
+    news->open_bytes += body;
+    if (self->head [0] & FLAG_MORE)
+        return;
+    self->frames = 0;
+    news->open_frames = news->open_bytes = 0;
+    news->has_ended = true;
+}
+
+static void
+s_take_head (parser_t *self, uint8_t byte, uint64_t body_max, news_t *news)
+{
+    self->head [self->head_count++] = byte;
+    if (self->head_count == (self->head [0] & FLAG_LONG? HEAD_BYTES: SHORT_HEAD_BYTES))
+        s_begin_frame (self, body_max, news);
+}
+
+//  A body of more than body_max counts as body_max: ZeroMQ, which bounds sizes, will not take it.
+static void
+s_pass (parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max, news_t *news)
+{
+    *news = (news_t) { .frames = 0 };
+    size_t at = 0;
+    while (at < size && !self->is_wrong) {
+        uint64_t rest = size - at, body = self->body_left < rest? self->body_left: rest;
+        at += (size_t) body;
+        self->body_left -= body;
+        if (at == size)
+            break;
+        if (self->greeted < GREETING_BYTES)
+            s_greet (self, bytes [at++]);
+        else
+            s_take_head (self, bytes [at++], body_max, news);
+    }
+}
+
+//  ---- what connections and users hold
 
 enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, SMALL_PART = 128 };
 
@@ -18,7 +124,7 @@ typedef struct {
     atomic_size_t held;
     atomic_bool is_encrypted;
     //  ZeroMQ's thread only
-    zmtp_parser_t zmtp_parser;
+    parser_t parser;
     size_t open;                        //  bytes of the unfinished message
 } connection_t;
 
@@ -80,7 +186,7 @@ receive_quota_accepted (int fd, uint64_t user)
     if (fd < 0 || fd >= DESCRIPTORS_MAX)
         return;
     receive_quota_closed (fd);
-    s_connections [fd].zmtp_parser = (zmtp_parser_t) { .greeted = 0 };
+    s_connections [fd].parser = (parser_t) { .greeted = 0 };
     s_connections [fd].open = 0;
     atomic_store (&s_connections [fd].arrival, atomic_fetch_add (&s_arrivals, 1) + 1);
     atomic_store (&s_connections [fd].user, s_user (user));
@@ -104,7 +210,7 @@ receive_quota_may_receive (int fd)
     size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
     bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
     //  When a user is over its limit, a connection that holds little may still receive.
-    if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX
+    if (!connection->parser.is_wrong && connection->parser.frames < RECEIVE_QUOTA_FRAMES_MAX
         && held < connection_max
     &&  (!user_is_full || held < connection_max / SMALL_PART))
         return true;
@@ -119,9 +225,9 @@ receive_quota_received (int fd, const void *bytes, size_t size)
     connection_t *connection = s_connection (fd, &user);
     if (!connection)
         return;
-    zmtp_parser_news_t news;
-    zmtp_parser_pass (&connection->zmtp_parser, bytes, size, RECEIVE_QUOTA_BODY_MAX, &news);
-    atomic_store (&connection->is_encrypted, connection->zmtp_parser.is_encrypted);
+    news_t news;
+    s_pass (&connection->parser, bytes, size, RECEIVE_QUOTA_BODY_MAX, &news);
+    atomic_store (&connection->is_encrypted, connection->parser.is_encrypted);
     size_t cost = s_cost (news.frames, news.body_bytes), open = s_cost (news.open_frames, news.open_bytes);
     connection->open = news.has_ended? open: connection->open + open;
     atomic_fetch_add (&user->held, cost);
@@ -136,7 +242,7 @@ receive_quota_closed (int fd)
     if (!connection)
         return;
     size_t held = atomic_exchange (&connection->held, 0), open = connection->open;
-    bool is_encrypted = connection->zmtp_parser.is_encrypted;
+    bool is_encrypted = connection->parser.is_encrypted;
     //  Last of all: another thread of ZeroMQ's, of another context, may get this descriptor next.
     atomic_store (&connection->user, NULL);
     s_take_off (&user->held, held);

@@ -363,6 +363,21 @@ test_full_of_data_in_use (void **state)
     block_cache_close (&cache);
 }
 
+//  Guards: a server that finds the cache full says so as soon as it has something to keep.
+static void
+test_full_from_the_start (void **state)
+{
+    const world_t *world = *state;
+    for (int turn = 0; turn < 2; turn++) {
+        block_cache_t *cache = s_cache (world, 1 << 20);
+        block_data_t *data = s_data (cache, 0);
+        s_store (data, (range_t) { 0, BYTES }, false);
+        assert_true (block_data_is_full (data));
+        block_data_close (&data);
+        block_cache_close (&cache);
+    }
+}
+
 
 //  -- what goes wrong
 
@@ -546,6 +561,40 @@ test_a_damaged_count (void **state)
     block_cache_close (&cache);
 }
 
+//  Guards: what was kept, and what else lies in the folder, counts as soon as it is opened again, though the
+//  count itself is nonsense.
+static void
+test_all_counts_when_it_is_opened_again (void **state)
+{
+    const world_t *world = *state;
+    static const uint8_t nonsense [24] = { 0xff, 0xee };
+    char usage [200], strange [200];
+    snprintf (usage, sizeof usage, "%s/usage", world->folder);
+    snprintf (strange, sizeof strange, "%s/strange", world->folder);
+    block_cache_t *cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0);
+    s_store (data, (range_t) { 0, BYTES }, false);
+    uint64_t held = block_data_held_bytes (data);
+    assert_true (held >= BYTES);
+    for (int turn = 0; turn < 2; turn++) {
+        block_data_close (&data);
+        block_cache_close (&cache);
+        int descriptor = open (turn? strange: usage, O_RDWR | O_CREAT, 0600);
+        assert_true (descriptor >= 0);
+        assert_int_equal (turn? pwrite (descriptor, s_truth, 256 << 10, 0):
+            pwrite (descriptor, nonsense, sizeof nonsense, 0), turn? 256 << 10: sizeof nonsense);
+        assert_int_equal (fsync (descriptor), 0);
+        close (descriptor);
+        cache = s_cache (world, 8 << 20);
+        uint64_t taken = s_disk_bytes (world->folder);
+        assert_in_range (block_cache_figures (cache).bytes, taken, taken + (64 << 10));
+        data = s_data (cache, 0);
+        assert_int_equal (block_data_held_bytes (data), held);
+    }
+    block_data_close (&data);
+    block_cache_close (&cache);
+}
+
 //  Guards: a head that is damaged while its data set is open counts the data set once.
 static void
 test_a_damaged_head (void **state)
@@ -711,7 +760,7 @@ test_killed_at_any_moment (void **state)
         kill (child, SIGKILL);
         assert_int_equal (waitpid (child, NULL, 0), child);
         //  Before anything is measured anew.
-        block_cache_look (cache);
+        block_cache_look (cache, false);
         assert_true (s_disk_bytes (world->folder) <= block_cache_figures (cache).bytes);
         block_data_t *data = s_data (cache, round);
         for (uint64_t unit = 0; unit < UNITS; unit++) {
@@ -735,10 +784,12 @@ main (void)
         CASE (test_never_beyond_the_bound),
         CASE (test_the_longest_unused_goes_first),
         CASE (test_full_of_data_in_use),
+        CASE (test_full_from_the_start),
         CASE (test_folders_that_are_refused),
         CASE (test_damaged_files),
         CASE (test_harm_to_every_file),
         CASE (test_a_damaged_count),
+        CASE (test_all_counts_when_it_is_opened_again),
         CASE (test_a_damaged_head),
         CASE (test_an_earlier_build),
         CASE (test_units_that_are_mixed_up),

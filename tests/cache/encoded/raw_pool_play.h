@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "raw_pool.h"
+#include "raw_redox.h"
+#include "raw_stream.h"
 #include "seed.h"
 
 enum { PLAY_JOBS_MAX = 4 };
@@ -88,7 +90,9 @@ play_new (uint64_t random, uint32_t samples, size_t bytes_max, bool even, uint32
 static inline void
 play_start (play_t *self, raw_policy_t policy, size_t limit_bytes, uint32_t piece, uint32_t virtual_chunks)
 {
-    raw_pool_options_t options = { .policy = policy, .samples = self->samples, .order = self->order,
+    static const raw_policy_ops_t *const ops [] = {
+        [RAW_STREAM] = &raw_stream_ops, [RAW_REDOX] = &raw_redox_ops, [RAW_DIRECT] = &raw_direct_ops };
+    raw_pool_options_t options = { .ops = ops [policy], .samples = self->samples, .order = self->order,
         .breaks = self->breaks, .break_count = self->break_count,
         .sample_bytes = play_bytes, .need = play_need, .context = self,
         .random_below = play_below, .random = &self->random, .limit_bytes = limit_bytes, .piece = piece,

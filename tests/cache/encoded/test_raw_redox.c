@@ -72,7 +72,7 @@ s_published_new (published_t *self, uint32_t samples, uint32_t chunk, uint32_t v
     self->places = calloc (samples, sizeof (uint32_t));
     for (uint32_t id = 0; id < samples; id++)
         self->order [id] = id;
-    raw_pool_options_t options = { .policy = RAW_REDOX, .samples = samples, .order = self->order,
+    raw_pool_options_t options = { .ops = &raw_redox_ops, .samples = samples, .order = self->order,
         .breaks = breaks,
         .break_count = 1, .sample_bytes = s_one_byte, .need = s_need, .context = self,
         .random_below = s_published_below, .random = &self->random, .limit_bytes = samples, .chunk = chunk,
@@ -279,8 +279,8 @@ test_dropping_empties_the_chunks_slots (void **state)
     }
 }
 
-//  Guards: as many virtual chunks as there is room for, once that is less, or twice as much, or all; every
-//  epoch is whole.
+//  Guards: as many virtual chunks as there is room for, once that is less, or twice as much, or all: then
+//  everything leaves, and else nothing; every epoch is whole.
 static void
 test_slots_follow_the_limit (void **state)
 {
@@ -297,9 +297,14 @@ test_slots_follow_the_limit (void **state)
         raw_pool_redirect (published.pool, 100, s_accepts, &published);
         raw_read_t read;
         assert_true (raw_pool_next (published.pool, &read));
+        raw_pool_figures_t before = raw_pool_figures (published.pool);
+        assert_true (before.resident > 0);
         raw_pool_limit (published.pool, steps [index].limit);
         raw_pool_check (published.pool);
-        assert_int_equal (raw_pool_figures (published.pool).virtual_chunks, steps [index].virtual_chunks);
+        raw_pool_figures_t figures = raw_pool_figures (published.pool);
+        assert_int_equal (figures.virtual_chunks, steps [index].virtual_chunks);
+        assert_int_equal (figures.resident,
+            figures.virtual_chunks == before.virtual_chunks? before.resident: 0);
         raw_pool_restart (published.pool);
         s_published_epoch (&published);
         raw_pool_check (published.pool);

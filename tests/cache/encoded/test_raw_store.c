@@ -89,6 +89,38 @@ test_requests_wait_in_line_for_memory (void **state)
     raw_store_destroy (&store);
 }
 
+//  Guards: when all samples of a source have gone, its number is another source's: no request of the old one,
+//  and no place in another lane's queue, is left that would count for the new one's samples.
+static void
+test_a_source_is_forgotten (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_sample_t *old, *other, *fresh;
+    raw_store_part (store, 2, 100, 100);
+    old = raw_store_hold (store, 1, 7, 10);
+    raw_store_request (store, 1, 1, &old, 1);
+    raw_store_also (store, 2, old);
+    other = raw_store_hold (store, 0, 7, 10);
+    raw_store_request (store, 1, 0, &other, 1);
+    assert_true (raw_store_has (store, 1));
+    raw_store_drop (store, old);
+    assert_true (raw_store_has (store, 1));
+    raw_store_forget (store, 1);
+    raw_store_check (store);
+    assert_false (raw_store_has (store, 1));
+    assert_int_equal (raw_store_queued (store), 1);
+    fresh = raw_store_hold (store, 1, 7, 20);
+    raw_store_request (store, 1, 1, &fresh, 1);
+    for (int count = 0; count < 2; count++)
+        s_done (store, raw_store_next (store));
+    assert_null (raw_store_next (store));
+    assert_true (raw_sample_lane (fresh) == 1 && fresh->state == RAW_SAMPLE_READY);
+    raw_store_drop (store, fresh);
+    raw_store_drop (store, other);
+    raw_store_destroy (&store);
+}
+
 //  Guards: requests of a source that is held back are passed, in every lane, and those of the others come; it
 //  gets its turn again, in the old order.
 static void
@@ -614,6 +646,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_requests_wait_in_line_for_memory),
+        cmocka_unit_test (test_a_source_is_forgotten),
         cmocka_unit_test (test_a_source_that_is_held_back_delays_no_other),
         cmocka_unit_test (test_what_is_not_wanted_is_not_read),
         cmocka_unit_test (test_damage_costs_what_it_hits),

@@ -9,6 +9,7 @@
 #include "decoder.h"
 #include "image_reader.h"
 #include "keyed_random.h"
+#include "plan.h"
 #include "tensor_reader.h"
 #include "seed.h"
 
@@ -720,6 +721,55 @@ test_kept_bytes_are_those_of_the_largest (void **state)
     pipeline_destroy (&pipeline);
 }
 
+//  Guards: each view's boxes are the file's, moved as that view is, not as the view before.
+static void
+test_boxes_of_views (void **state)
+{
+    (void) state;
+    enum { HEAD_BYTES = 10, NPY_BYTES = 128, VIEWS = 2, COLUMNS = 5,
+        VERSION_BYTES = 20 * 20 * 3 * VIEWS + 512 };
+    static const pipeline_source_t source = { .fields = { { "image", false }, { "boxes", false } },
+        .count = 2 };
+    static const float box [COLUMNS] = { 20, 12, 30, 25, 7 }, moved [COLUMNS] = { 5, 2, 15, 15, 7 };
+    _Alignas (64) uint8_t version [VERSION_BYTES];
+    uint8_t npy [NPY_BYTES + sizeof box];
+    char error [ERROR_BYTES];
+    memcpy (npy, "\x93NUMPY\1\0\x76\0", HEAD_BYTES);
+    snprintf ((char *) npy + HEAD_BYTES, NPY_BYTES - HEAD_BYTES + 1, "%-117s\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 5), }");
+    memcpy (npy + NPY_BYTES, box, sizeof box);
+    uint64_t random = test_seed ();
+    made_file_t made = made_jpeg (&made_kinds [0], HEIGHT, WIDTH, &random);
+    decoder_file_t files [] = { { .bytes = made.bytes, .size = made.size },
+        { .bytes = npy, .size = sizeof npy } };
+    decoder_sample_t sample = { .files = files, .warnings_max = UINT32_MAX };
+    pipeline_key_t key = { .seed = 1 };
+    const pipeline_t *pipeline = pipeline_on ("[{'op':'decode','fields':['image',{'field':'boxes',"
+        "'as':'boxes','shape':[4,5]}]},{'op':'views','count':2},{'op':'center_crop','size':20},"
+        "{'share':true}]", &source);
+    assert_true (pipeline_version_bytes (pipeline) <= VERSION_BYTES);
+    decoder_t *decoder = decoder_new ();
+    decoder_status_t status = s_run_files (decoder, pipeline, &key, &sample, version, NULL, error);
+    if (status != DECODER_OK)
+        fail_msg ("%s", error);
+    const plan_t *plan = pipeline_plan (pipeline);
+    size_t found = 0;
+    for (size_t index = 0; index < plan->plane_count; index++) {
+        const uint8_t *plane = version + plan->planes [index].offset;
+        int64_t rows;
+        if (plan->planes [index].file == 0)
+            continue;
+        memcpy (&rows, plane, sizeof rows);
+        assert_int_equal (rows, 1);
+        assert_memory_equal (plane + sizeof rows, moved, sizeof moved);
+        found++;
+    }
+    assert_int_equal (found, VIEWS);
+    decoder_destroy (&decoder);
+    pipeline_destroy (&pipeline);
+    free (made.bytes);
+}
+
 int
 main (void)
 {
@@ -736,7 +786,7 @@ main (void)
         cmocka_unit_test (test_bad_file_or_unsuitable_pipeline),
         cmocka_unit_test (test_formats),
         cmocka_unit_test (test_key_decides),
-        cmocka_unit_test (test_views_differ),
+        cmocka_unit_test (test_views_differ), cmocka_unit_test (test_boxes_of_views),
         cmocka_unit_test (test_abandoned),
         cmocka_unit_test (test_steady_memory),
         cmocka_unit_test (test_kept_bytes_are_those_of_the_largest)

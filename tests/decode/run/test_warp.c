@@ -181,6 +181,36 @@ test_expanded_rotations_hold_all (void **state)
     }
 }
 
+//  Guards: an expanded image is as large as Pillow 9.4's, to the pixel.
+static void
+test_expanded_rotations_have_pillows_sizes (void **state)
+{
+    (void) state;
+    static const struct {
+        double angle;
+        bool has_center;
+        double center [2];
+        uint32_t from [2], to [2];          //  height, width
+    } s_sizes [] = {
+        { 312.64, false, { 0, 0 }, { 25, 9 }, { 25, 25 } },
+        { 70.88, true, { 28, -8 }, { 13, 15 }, { 19, 19 } },
+        { 336.89, false, { 0, 0 }, { 28, 25 }, { 36, 35 } },
+        { 294.67, true, { 30, 13 }, { 21, 6 }, { 15, 23 } },
+        { 91, false, { 0, 0 }, { 32, 32 }, { 34, 34 } }, { 334.68, true, { 34, 55 }, { 50, 9 }, { 51, 31 } },
+        { 189, false, { 0, 0 }, { 39, 8 }, { 41, 16 } }, { 122.67, true, { 8, 33 }, { 7, 29 }, { 29, 23 } },
+        { 33.15, false, { 0, 0 }, { 46, 19 }, { 50, 43 } },
+        { 11.78, true, { 32, 16 }, { 60, 5 }, { 61, 18 } },
+        { 341.93, false, { 0, 0 }, { 48, 10 }, { 50, 26 } }, { 223, true, { 43, 27 }, { 12, 8 }, { 16, 15 } }
+    };
+    for (size_t index = 0; index < sizeof s_sizes / sizeof *s_sizes; index++) {
+        warp_t warp = warp_rotate (s_sizes [index].angle, true,
+            s_sizes [index].has_center? s_sizes [index].center: NULL, s_sizes [index].from [0],
+            s_sizes [index].from [1]);
+        assert_int_equal (warp.height, s_sizes [index].to [0]);
+        assert_int_equal (warp.width, s_sizes [index].to [1]);
+    }
+}
+
 //  The map, of nine numbers of 32 bits, takes a point there, but for what the rounding of these numbers makes
 //  of it: a thin image has a denominator near 0.
 static void
@@ -271,6 +301,7 @@ main (void)
         cmocka_unit_test (test_translations_are_whole),
         cmocka_unit_test (test_affine_undoes_the_map),
         cmocka_unit_test (test_expanded_rotations_hold_all),
+        cmocka_unit_test (test_expanded_rotations_have_pillows_sizes),
         cmocka_unit_test (test_perspective_moves_the_corners),
         cmocka_unit_test (test_turns),
     };

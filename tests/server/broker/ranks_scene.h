@@ -3,6 +3,7 @@
  */
 #ifndef RANKS_SCENE_H
 #define RANKS_SCENE_H
+#include "dataset.h"
 #include "simulation.h"
 
 enum { SECOND_US = 1000000, MS = 1000, SAMPLES = 60, EPOCHS = 2, WORLD = 3, SLOTS = 3, WAIT = 10 };

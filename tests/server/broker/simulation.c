@@ -8,9 +8,13 @@
 #include <string.h>
 #include <cmocka.h>
 #include <sys/mman.h>
+#include "action.h"
+#include "budget.h"
 #include "effort.h"
+#include "job.h"
 #include "prepared.h"
 #include "seed.h"
+#include "version.h"
 
 enum { STATUS_EVERY = 64, COPY_US = 5, TICK_US = 1000000, READ_US = 300, CHUNK = 16 };
 
@@ -56,23 +60,24 @@ s_pop (simulation_t *self)
 static size_t
 s_sample_bytes (void *user, uint32_t id)
 {
-    const simulation_t *self = user;
-    if (self->options.bytes_of)
-        return self->options.bytes_of (self->options.context, id);
-    size_t mean = self->options.sample_bytes? self->options.sample_bytes: 1000;
+    const served_t *served = user;
+    const simulation_options_t *options = &served->simulation->options;
+    if (options->bytes_of)
+        return options->bytes_of (options->context, id);
+    size_t mean = served->scale * (options->sample_bytes? options->sample_bytes: 1000);
     return mean / 2 + (id * 2654435761u >> 8) % mean;
 }
 
 static uint32_t
 s_piece (void *user, uint64_t pool_samples)
 {
-    const simulation_t *self = user;
+    const served_t *served = user;
     (void) pool_samples;
-    return self->options.piece? self->options.piece: 8;
+    return served->simulation->options.piece? served->simulation->options.piece: 8;
 }
 
 static void
-s_make_pack (simulation_t *self)
+s_make_order (simulation_t *self)
 {
     uint32_t samples = self->options.samples, *order = calloc (samples, sizeof *order);
     assert_non_null (order);
@@ -85,13 +90,97 @@ s_make_pack (simulation_t *self)
     self->pack_order = order;
     for (uint32_t index = 0; index < BREAKS; index++)       //  volumes hold whole chunks
         self->breaks [index] = samples / BREAKS / CHUNK * CHUNK * index;
-    broker_pack_t pack = { .order = order, .breaks = self->breaks, .break_count = self->breaks [1]? BREAKS: 1,
-        .sample_bytes = s_sample_bytes, .piece = s_piece, .user = self, .policy = self->options.tier,
+}
+
+//  Makes it a pack, in the order of all packs; false: it needs *least_p.
+static bool
+s_make_pack (simulation_t *self, served_t *served, size_t *least_p)
+{
+    broker_pack_t pack = { .order = self->pack_order, .breaks = self->breaks,
+        .break_count = self->breaks [1]? BREAKS: 1,
+        .sample_bytes = s_sample_bytes, .piece = s_piece, .user = served, .policy = self->options.tier,
         .chunk = CHUNK,
-        .read_bytes_max = 8 * (self->options.sample_bytes? self->options.sample_bytes: 1000) };
+        .read_bytes_max = 8 * served->scale
+            * (self->options.sample_bytes? self->options.sample_bytes: 1000) };
+    return dataset_set_pack (self->broker, served->dataset, &pack, least_p);
+}
+
+//  ---- data sets
+
+static served_t *
+s_add_served (simulation_t *self, const char *name)
+{
+    assert_true (self->served_count < SERVED_MAX);
+    served_t *served = &self->served [self->served_count];
+    *served = (served_t) { .simulation = self, .scale = self->served_count++ % 4 == 2? 20: 1 };
+    served->dataset = dataset_add (self->broker, name, self->options.samples, self->options.on_bad, served);
+    assert_ptr_equal (dataset_user (served->dataset), served);
+    return served;
+}
+
+//  Nothing of it is out, and it is told once.
+static void
+s_gone (simulation_t *self, served_t *served)
+{
+    assert_true (served->is_removed && !served->is_held);
+    assert_non_null (served->dataset);
+    for (size_t place = 0; place < self->heap_count; place++)
+        assert_ptr_not_equal (self->heap [place].served, served);
+    for (int number = 0; number < self->client_count; number++)
+        assert_true (!self->clients [number].job || self->clients [number].served != served);
+    served->dataset = NULL;
+}
+
+static void
+s_take_gone (simulation_t *self)
+{
+    void *user;
+    while (dataset_next_removed (self->broker, &user))
+        s_gone (self, user);
+}
+
+int
+simulation_add_dataset (simulation_t *self, const char *name, bool is_pack, bool is_for_all)
+{
+    served_t *served = s_add_served (self, name);
     size_t least;
-    if (!broker_set_pack (self->broker, self->dataset, &pack, &least))
-        fail_msg ("the pack needs %zu bytes", least);
+    for (size_t index = 0; is_for_all && index < self->options.tenant_count; index++)
+        tenant_allow (self->broker, tenant_named (self->broker, self->options.tenants [index].name),
+            served->dataset);
+    if (is_pack && !s_make_pack (self, served, &least)) {
+        simulation_remove_dataset (self, self->served_count - 1);
+        return -1;
+    }
+    return self->served_count - 1;
+}
+
+void
+simulation_remove_dataset (simulation_t *self, int number)
+{
+    served_t *served = &self->served [number];
+    simulation_drain (self);
+    assert_false (served->is_removed);
+    served->is_removed = true;
+    dataset_remove (self->broker, served->dataset);
+    assert_int_equal (dataset_jobs (served->dataset), 0);
+    s_take_gone (self);
+    simulation_drain (self);
+    s_take_gone (self);
+}
+
+void
+simulation_hold_dataset (simulation_t *self, int number, bool is_held)
+{
+    served_t *served = &self->served [number];
+    assert_true (served->is_held != is_held && served->dataset);
+    served->is_held = is_held;
+    (is_held? dataset_hold: dataset_let_go) (served->dataset);
+}
+
+bool
+simulation_dataset_is_gone (const simulation_t *self, int number)
+{
+    return !self->served [number].dataset;
 }
 
 //  ---- life
@@ -112,7 +201,7 @@ simulation_new (const simulation_options_t *options)
     assert_ptr_not_equal (self, MAP_FAILED);
     self->options = *options;
     broker_options_t broker = {
-        .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
+        .cache_bytes = budget_version_cost (3) * options->cache_versions, .workers = options->workers,
         .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2,
         .descriptors_max = options->descriptors, .raw_bytes = options->raw_bytes,
         .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms,
@@ -121,12 +210,15 @@ simulation_new (const simulation_options_t *options)
     self->broker = broker_new (&broker);
     self->checks = options->seed;
     self->runs = random_from_seed (options->seed ^ 0x72756e73);
-    self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
+    self->dataset = s_add_served (self, "data")->dataset;
     for (size_t index = 0; index < options->tenant_count; index++)
-        broker_allow (self->broker, broker_add_tenant (self->broker, &options->tenants [index]),
+        tenant_allow (self->broker, tenant_add (self->broker, &options->tenants [index]),
             self->dataset);
+    size_t least;
     if (options->raw_bytes)
-        s_make_pack (self);
+        s_make_order (self);
+    if (options->raw_bytes && !options->is_folder && !s_make_pack (self, self->served, &least))
+        fail_msg ("the pack needs %zu bytes", least);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
     assert_non_null (self->worker_free_us);
     simulation_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
@@ -177,20 +269,27 @@ s_work (simulation_t *self, int64_t cost_us, event_t event)
     simulation_push (self, event);
 }
 
+static const served_t *
+s_served_of (const dataset_t *dataset)
+{
+    return dataset_user (dataset);
+}
+
 static void
 s_prepare (simulation_t *self, version_t *version)
 {
     const simulation_options_t *options = &self->options;
     int64_t cost_us = options->prepare_us? options->prepare_us (options->context, self->broker, version)
         : options->cost_us? options->cost_us (options->context, version->id): 100;
-    s_work (self, cost_us, (event_t) { .kind = EVENT_PREPARED, .version = version });
+    s_work (self, cost_us, (event_t) { .kind = EVENT_PREPARED, .version = version,
+        .served = s_served_of (version_dataset (self->broker, version)) });
 }
 
 static void
 s_copy (simulation_t *self, batch_row_t *row)
 {
     const simulation_options_t *options = &self->options;
-    event_t event = { .kind = EVENT_COPIED, .row = row,
+    event_t event = { .kind = EVENT_COPIED, .row = row, .served = s_served_of (job_dataset (row_job (row))),
         .at_us = self->now_us + (options->copy_us? options->copy_us: COPY_US) };
     if (options->copying_us)
         s_work (self, options->copying_us (options->context, row), event);
@@ -224,7 +323,7 @@ s_fetch (simulation_t *self, version_t *version)
         options->fetch_us;
     if (fetch_us > 0)
         simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + fetch_us,
-            .version = version });
+            .version = version, .served = s_served_of (version_dataset (self->broker, version)) });
     else
         s_fetched (self, version);
 }
@@ -252,7 +351,8 @@ s_read (simulation_t *self, raw_request_t *request)
     int64_t start_us = self->disk_free_us [first] > self->now_us? self->disk_free_us [first]: self->now_us;
     int64_t cost_us = self->options.read_us? self->options.read_us (self->options.context, request): READ_US;
     self->disk_free_us [first] = start_us + cost_us;
-    simulation_push (self, (event_t) { .kind = EVENT_READ, .at_us = start_us + cost_us, .request = request });
+    simulation_push (self, (event_t) { .kind = EVENT_READ, .at_us = start_us + cost_us, .request = request,
+        .served = s_served_of (dataset_of_request (self->broker, request)) });
 }
 
 static void
@@ -290,8 +390,10 @@ s_notice (simulation_t *self, client_t *client, const action_t *action)
 {
     if (!s_reaches (self, client))
         return;
-    if (strcmp (action->reason, "storage") == 0)
-        return;                                     //  may come again
+    if (strcmp (action->reason, "storage") == 0) {
+        client->storage_notices++;                  //  may come again
+        return;
+    }
     if (strcmp (action->reason, "rank_lost") == 0) {
         assert_true (client->group >= 0);
         free (client->rank_notice);
@@ -391,8 +493,9 @@ s_carry_out (simulation_t *self, const action_t *action)
         break;
     case ACTION_PREPARE:
         assert_non_null (action->version->memory);
-        assert_int_equal (version_raw (action->version) != NULL, self->options.raw_bytes > 0);
-        if (self->options.raw_bytes > 0)
+        assert_int_equal (version_raw (action->version) != NULL,
+            version_dataset (self->broker, action->version)->prefetch != NULL);
+        if (version_raw (action->version))
             s_prepare (self, action->version);
         else
             s_fetch (self, action->version);
@@ -442,6 +545,7 @@ s_settle (simulation_t *self)
 {
     broker_advance (self->broker, self->now_us / 1000);
     simulation_drain (self);
+    s_take_gone (self);
     ranks_settled (self);
     for (int number = 0; number < self->client_count; number++)
         clients_take (self, number);
@@ -508,10 +612,10 @@ s_happen (simulation_t *self, const event_t *event)
         broker_copied (self->broker, event->row);
         break;
     case EVENT_SIDE_TASK:
-        broker_side_task_took (self->broker, event->tenant, event->charged_us,
+        tenant_side_task_took (self->broker, event->tenant, event->charged_us,
             (uint64_t) event->worker_us * 1000);
         if (self->side_tasks_go_on)
-            broker_side_task_waits (self->broker, event->tenant);
+            tenant_side_task_waits (self->broker, event->tenant);
         break;
     case EVENT_CONSUME:
         clients_release (self, event->client);
@@ -528,7 +632,7 @@ simulation_side_tasks (simulation_t *self, const char *tenant, uint32_t count)
 {
     self->side_tasks_go_on = true;
     for (uint32_t side_task = 0; side_task < count; side_task++)
-        broker_side_task_waits (self->broker, broker_tenant (self->broker, tenant));
+        tenant_side_task_waits (self->broker, tenant_named (self->broker, tenant));
 }
 
 bool
@@ -604,6 +708,12 @@ simulation_unreadable_notices (const simulation_t *self, int client, const char 
 {
     *message_p = self->clients [client].unreadable;
     return self->clients [client].unreadable_notices;
+}
+
+uint32_t
+simulation_storage_notices (const simulation_t *self, int client)
+{
+    return self->clients [client].storage_notices;
 }
 
 const char *

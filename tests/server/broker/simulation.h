@@ -12,11 +12,17 @@
  *  which is checked, like the form of each step, that a rank's own rows are its part of it, and B8. A rank
  *  that comes back is a new client.
  *  simulation_ranks.c.
+ *
+ *  Further data sets, with as many samples, come and go at any time.  One that was removed must be told once
+ *  (dataset_next_removed), and not while a worker, a disk or a job has anything of it.
  */
 #ifndef SIMULATION_H
 #define SIMULATION_H
 #include "broker.h"
+#include "dataset.h"
+#include "job.h"
 #include "random.h"
+#include "tenant.h"
 
 typedef struct simulation simulation_t;
 
@@ -51,6 +57,7 @@ typedef struct {
     //  A pack, if raw_bytes is not 0: in an order of its own, breaks near every third of it.  Reads take
     //  read_us (NULL: 300) each, four at once, and finish in any order; damaged samples' bytes never match.
     size_t raw_bytes;
+    bool is_folder;             //  nevertheless: only data sets that are added are packs
     raw_policy_t tier;
     uint32_t piece;
     size_t sample_bytes;                                //  on average; sizes differ
@@ -69,6 +76,7 @@ typedef struct {
 
 typedef struct {
     const char *tenant;         //  its name; NULL: the operator
+    const char *dataset;        //  its name, lent while the simulation lives; NULL: the first one
     const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared.  Without a mark it meets
                                 //  those present
     uint32_t batch_size, slots;
@@ -143,6 +151,14 @@ void simulation_destroy (simulation_t **self_p);
 broker_t *simulation_broker (simulation_t *self);
 dataset_t *simulation_dataset (simulation_t *self);
 int64_t simulation_now_us (const simulation_t *self);
+//  Adds a data set, which all tenants may use or the operator alone; its number, which no other gets (the
+//  first one's is 0), or -1: there is no memory for the pack.  Every fourth pack has larger samples.
+int simulation_add_dataset (simulation_t *self, const char *name, bool is_pack, bool is_for_all);
+void simulation_remove_dataset (simulation_t *self, int number);
+//  Holds it, which it may be once at a time, or gives the hold back.
+void simulation_hold_dataset (simulation_t *self, int number, bool is_held);
+//  Whether the broker has told that it is gone.
+bool simulation_dataset_is_gone (const simulation_t *self, int number);
 //  A whole number of the broker's status, by its key.
 uint64_t simulation_figure (simulation_t *self, const char *key);
 
@@ -202,8 +218,8 @@ uint32_t simulation_rank_notices (const simulation_t *self, int client, const ch
 //  How many of its batches were padding.
 uint32_t simulation_paddings (const simulation_t *self, int client);
 //  What the job would ask of the broker, for calls by hand; ended by simulation_asked_clear.
-const broker_join_t *simulation_asked (simulation_t *self, const simulated_job_t *job);
-void simulation_asked_clear (const broker_join_t *join);
+const broker_terms_t *simulation_asked (simulation_t *self, const simulated_job_t *job);
+void simulation_asked_clear (const broker_terms_t *join);
 
 //  The tenant asks for so many side tasks at once, and for another whenever one is done.
 void simulation_side_tasks (simulation_t *self, const char *tenant, uint32_t count);
@@ -216,6 +232,8 @@ bool simulation_ended (const simulation_t *self, int client);       //  the serv
 const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
 //  What it was told of "little_shared", lent while the simulation lives; NULL: nothing.
 const char *simulation_notice (const simulation_t *self, int client);
+//  How often it was told that reads of its data fail.
+uint32_t simulation_storage_notices (const simulation_t *self, int client);
 //  How often it was told that samples of its data cannot be read, and what last (NULL: it was not).
 uint32_t simulation_unreadable_notices (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);

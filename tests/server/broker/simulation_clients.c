@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "job.h"
+#include "version.h"
 
 static const char s_pixel [] =
     "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
@@ -256,7 +258,7 @@ s_go_on (client_t *client, const simulated_state_t *from)
         client->occurrences [ids.current_value]++;
 }
 
-//  Stands for the data in what it asks for; not data_digest.h's, but as different where they are.
+//  Stands for the data in what it asks for; not request.h's, but as different where they are.
 static void
 s_tell_data (const simulated_job_t *job, char text [WIRE_DATA_BYTES + 1])
 {
@@ -283,8 +285,11 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
 {
     json_t *list = json_loads (job->pipeline? job->pipeline: s_pixel, 0, NULL);
     const char *present [SAMPLER_JOBS_MAX];
-    const tenant_t *tenant = job->tenant? broker_tenant (self->broker, job->tenant): NULL;
-    size_t present_count = broker_shared_texts (self->dataset, tenant, job->order, present, SAMPLER_JOBS_MAX);
+    const tenant_t *tenant = job->tenant? tenant_named (self->broker, job->tenant): NULL;
+    dataset_t *dataset = job->dataset? dataset_named (self->broker, NULL, job->dataset): self->dataset;
+    assert_non_null (dataset);
+    size_t present_count = dataset_shared_texts (dataset, tenant, job->order, present,
+        SAMPLER_JOBS_MAX);
     char error [256];
     *ask = (simulated_ask_t) { .subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL };
     if (pipeline_new (&ask->pipeline, list, NULL, present, present_count, error, sizeof error))
@@ -294,14 +299,14 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
     snprintf (ask->fresh_run, sizeof ask->fresh_run, "%016" PRIx64 "%016" PRIx64, random_next (&self->runs),
         random_next (&self->runs));
     s_tell_data (job, ask->data);
-    ask->join = (broker_join_t) {
-        .tenant = job->tenant? broker_tenant (self->broker, job->tenant): NULL,
+    ask->join = (broker_terms_t) {
+        .tenant = job->tenant? tenant_named (self->broker, job->tenant): NULL,
         .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0,
         .taken = from? from->taken: NULL,
         .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL,
         .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run,
         .user = job->uid,
-        .dataset = self->dataset, .pipeline = ask->pipeline,
+        .dataset = dataset, .pipeline = ask->pipeline,
         .world_size = job->world_size? job->world_size: 1,
         .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs,
         .drop_last = job->drop_last,
@@ -328,7 +333,7 @@ clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
     assert_true (self->client_count < CLIENTS_MAX);
     client_t *client = &self->clients [self->client_count++];
     *client = (client_t) { .options = *job, .rank = rank, .job = rank_job (rank), .group = -1,
-        .number = rank_number (rank),
+        .number = rank_number (rank), .served = dataset_user (job_dataset (rank_job (rank))),
         .pipeline = pipeline_hold (ask->pipeline) };
     client->occurrences = calloc (self->options.samples, sizeof *client->occurrences);
     client->written = calloc ((size_t) job->batch_size * (job->slots + 1), sizeof *client->written);
@@ -389,7 +394,7 @@ simulation_attach (simulation_t *self, int number)
     clients_attach (self, &self->clients [number]);
 }
 
-const broker_join_t *
+const broker_terms_t *
 simulation_asked (simulation_t *self, const simulated_job_t *job)
 {
     simulated_ask_t *ask = malloc (sizeof *ask);
@@ -399,7 +404,7 @@ simulation_asked (simulation_t *self, const simulated_job_t *job)
 }
 
 void
-simulation_asked_clear (const broker_join_t *join)
+simulation_asked_clear (const broker_terms_t *join)
 {
     simulated_ask_t *ask = (simulated_ask_t *) (uintptr_t) join;        //  its first field
     clients_ask_clear (ask);

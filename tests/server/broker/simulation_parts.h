@@ -4,15 +4,27 @@
  */
 #ifndef SIMULATION_PARTS_H
 #define SIMULATION_PARTS_H
+#include "dataset.h"
+#include "job.h"
+#include "pipeline.h"
 #include "simulation.h"
 
 enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3,
-    DISKS = 4 };
+    DISKS = 4, SERVED_MAX = 256 };
 
 typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME,
     EVENT_TICK } event_kind_t;
 
+//  A data set; the broker's user.
 typedef struct {
+    simulation_t *simulation;
+    size_t scale;               //  of a pack: its samples are so many times as large
+    dataset_t *dataset;         //  NULL: gone
+    bool is_removed, is_held;
+} served_t;
+
+typedef struct {
+    const served_t *served;     //  READ, FETCHED, PREPARED, COPIED
     int64_t at_us;
     uint64_t order;             //  of equal times: first come, first served
     event_kind_t kind;
@@ -31,6 +43,7 @@ typedef struct {
     const pipeline_t *pipeline;
     job_t *job;                 //  NULL: over
     rank_t *rank;               //  NULL: over, for this client
+    const served_t *served;
     uint64_t id;
     bool stopped, finished;
     const char *ended;          //  the server's reason; NULL: it did not end the job
@@ -62,6 +75,7 @@ typedef struct {
     char *rank_notice;          //  the last text of "rank_lost"
     uint32_t rank_notices;
     char *unreadable;           //  the last text of "unreadable"
+    uint32_t storage_notices;
     uint32_t unreadable_notices;
     uint32_t paddings;
 } client_t;
@@ -81,7 +95,9 @@ typedef struct {
 struct simulation {
     simulation_options_t options;
     broker_t *broker;
-    dataset_t *dataset;
+    dataset_t *dataset;         //  the first one
+    served_t served [SERVED_MAX];
+    int served_count;
     int64_t now_us;
     event_t heap [HEAP_MAX];
     size_t heap_count;
@@ -105,7 +121,7 @@ struct simulation {
 
 //  What a client asks for, and what that lends.
 typedef struct {
-    broker_join_t join;
+    broker_terms_t join;
     const pipeline_t *pipeline;
     roaring_bitmap_t *subset;
     char fresh_run [WIRE_RUN_BYTES + 1], data [WIRE_DATA_BYTES + 1];

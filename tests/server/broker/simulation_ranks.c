@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "job.h"
 
 static group_t *
 s_group (const simulation_t *self, int client)
@@ -186,7 +187,7 @@ s_stand (const simulated_standing_t *standing, uint32_t world_size, simulated_as
     s_state_at (simulation, stood->before, stood->furthest, &stood->state);
     memcpy (stood->state.run, simulation->clients [standing->client].run, sizeof stood->state.run);
     size_t told = standing->recent_count < stood->furthest? standing->recent_count: stood->furthest;
-    broker_join_t *join = &ask->join;
+    broker_terms_t *join = &ask->join;
     join->epoch = stood->state.epoch;
     join->epoch_batches = stood->state.batches;
     join->taken = stood->state.taken;

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "budget.h"
 #include "effort.h"
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
+#include "version.h"
 
 enum { SECOND_US = 1000000 };
 
@@ -240,8 +243,8 @@ test_the_least_budget_works (void **state)
 {
     simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 300,
         .cache_versions = 5, .workers = 4, .check = true };
-    size_t least = broker_cache_least (4, 3);
-    assert_int_equal (least, 5 * broker_version_cost (3));
+    size_t least = budget_cache_least (4, 3);
+    assert_int_equal (least, 5 * budget_version_cost (3));
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = { .batch_size = 7, .slots = 3, .epochs = 2, .sample_us = 20 };
     for (int client = 0; client < 4; client++)
@@ -253,7 +256,7 @@ test_the_least_budget_works (void **state)
     assert_int_equal (simulation_join (simulation, &job), -1);
     assert_string_equal (simulation_refusal (simulation)->code, "budget");
     char remedy [40];
-    snprintf (remedy, sizeof remedy, "--cache %zu ", broker_cache_least (4, 300));
+    snprintf (remedy, sizeof remedy, "--cache %zu ", budget_cache_least (4, 300));
     assert_non_null (strstr (simulation_refusal (simulation)->message, remedy));
     simulation_destroy (&simulation);
 }
@@ -691,7 +694,7 @@ test_impossible_progress_is_refused (void **state)
     simulation_join (simulation, &job);
     simulation_run (simulation, SECOND_US / 100);
     refusal_t refusal;
-    job_t *joined = broker_job (simulation_broker (simulation), 1);
+    job_t *joined = job_of_id (simulation_broker (simulation), 1);
     assert_non_null (joined);
     wire_progress_t beyond = { .consumed = 99, .released = 0 }, back = { .consumed = 0, .released = 0 };
     assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &beyond, 10,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include "budget.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -85,7 +86,7 @@ static void
 test_a_limit_holds (void **state)
 {
     (void) state;
-    size_t version_bytes = broker_version_cost (3);         //  one pixel
+    size_t version_bytes = budget_version_cost (3);         //  one pixel
     simulation_t *simulation = s_start (LIMITED * version_bytes, NULL);
     simulation_run (simulation, 2 * SECOND_US);
     uint64_t bytes = s_figure (simulation, "greedy", "cache_bytes");

@@ -11,7 +11,12 @@
 #include <string.h>
 #include <jansson.h>
 #include <cmocka.h>
+#include "action.h"
 #include "broker.h"
+#include "budget.h"
+#include "job.h"
+#include "tenant.h"
+#include "version.h"
 
 enum { SAMPLES = 500, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 8, WORKERS = 2, EPOCHS = 2, TURNS_MAX = 20000,
     VERSION_BYTES = 256 };
@@ -54,10 +59,10 @@ s_begin (scene_t *self, bool is_packed, size_t cache_bytes, bool has_two_tenants
     broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes,
         .workers = WORKERS, .customs = CUSTOM_MAX, .jobs_bytes_max = 1 << 28, .seed = 5 };
     self->broker = broker_new (&options);
-    self->dataset = broker_add_dataset (self->broker, "train", SAMPLES, BROKER_BAD_DROP, NULL);
+    self->dataset = dataset_add (self->broker, "train", SAMPLES, BROKER_BAD_DROP, NULL);
     if (has_two_tenants) {
-        self->other = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "other", .weight = 1 });
-        broker_allow (self->broker, self->other, self->dataset);
+        self->other = tenant_add (self->broker, &(broker_tenant_t) { .name = "other", .weight = 1 });
+        tenant_allow (self->broker, self->other, self->dataset);
     }
     for (uint32_t number = 0; number < CUSTOM_MAX; number++)
         self->customs [number] = (custom_t) { .name = { (char) ('a' + number) }, .number = number };
@@ -68,7 +73,7 @@ s_begin (scene_t *self, bool is_packed, size_t cache_bytes, bool has_two_tenants
         .read_bytes_max = 64 * SAMPLE_BYTES };
     size_t least;
     if (is_packed)
-        assert_true (broker_set_pack (self->broker, self->dataset, &pack, &least));
+        assert_true (dataset_set_pack (self->broker, self->dataset, &pack, &least));
 }
 
 static void
@@ -84,7 +89,7 @@ s_join (scene_t *self, unsigned which)
     if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    broker_join_t join = { .dataset = self->dataset, .tenant = which == PLAIN? self->other: NULL,
+    broker_terms_t join = { .dataset = self->dataset, .tenant = which == PLAIN? self->other: NULL,
         .pipeline = pipeline, .world_size = 1, .batch_size = BATCH, .slots = SLOTS, .slot_bytes = 4096,
         .fresh_run = run };
     refusal_t refusal;
@@ -104,7 +109,7 @@ s_prepare (scene_t *self, version_t *version)
     if (!custom || custom->number == WORKS || self->ends)
         broker_prepared (self->broker, version, OUTCOME_READY, NULL);
     else {
-        assert_true (self->kept_of [custom->number]++ < broker_custom_max (WORKERS));
+        assert_true (self->kept_of [custom->number]++ < budget_custom_max (WORKERS));
         self->kept [self->kept_count++] = version;
     }
 }
@@ -171,7 +176,7 @@ s_hold_up_nothing (bool is_packed, size_t cache_bytes)
         broker_advance (scene->broker, ++scene->now_ms);
         s_carry_out_all (scene);
     }
-    assert_int_equal (scene->kept_count, WORKS * broker_custom_max (WORKERS));
+    assert_int_equal (scene->kept_count, WORKS * budget_custom_max (WORKERS));
     s_join (scene, WORKS);
     s_join (scene, PLAIN);
     s_run (scene, WORKS, EPOCHS);
@@ -195,7 +200,7 @@ static void
 test_operations_that_hang_hold_up_their_own_jobs_alone (void **state)
 {
     (void) state;
-    size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
+    size_t least = budget_cache_least (budget_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
     for (int is_packed = 0; is_packed < 2; is_packed++) {
         s_hold_up_nothing (is_packed, 1 << 20);
         s_hold_up_nothing (is_packed, least);
@@ -217,13 +222,13 @@ s_leave_them_hanging (size_t cache_bytes, outcome_t outcome)
     }
     assert_int_not_equal (scene->kept_count, 0);
     for (size_t index = 0; index < scene->kept_count; index++)
-        assert_false (broker_abandon (scene->broker, scene->kept [index]));
+        assert_false (version_abandon (scene->broker, scene->kept [index]));
     for (unsigned which = 0; which < WORKS; which++)
         broker_gone (scene->broker, scene->jobs [which]);
     s_run (scene, PLAIN, EPOCHS);
     for (size_t index = 0; index < scene->kept_count; index++) {
         if (outcome == OUTCOME_ABANDONED)
-            assert_true (broker_abandon (scene->broker, scene->kept [index]));
+            assert_true (version_abandon (scene->broker, scene->kept [index]));
         broker_prepared (scene->broker, scene->kept [index], outcome, NULL);
     }
     broker_gone (scene->broker, scene->jobs [PLAIN]);
@@ -239,7 +244,7 @@ static void
 test_jobs_that_leave_them_hanging_hold_up_no_other_tenant (void **state)
 {
     (void) state;
-    size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
+    size_t least = budget_cache_least (budget_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
     for (size_t part = 2; part <= 6; part++) {
         s_leave_them_hanging (part * least, OUTCOME_READY);
         s_leave_them_hanging (part * least, OUTCOME_ABANDONED);

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "budget.h"
 #include "effort.h"
+#include "row.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -107,8 +109,8 @@ s_charged (const world_t *world, double *seconds)
 {
     broker_t *broker = simulation_broker (world->simulation);
     for (size_t number = 0; number < world->count; number++)
-        seconds [number] = (double) broker_worker_ns (broker,
-            broker_tenant (broker, world->names [number])) / 1e9;
+        seconds [number] = (double) tenant_worker_ns (broker,
+            tenant_named (broker, world->names [number])) / 1e9;
 }
 
 //  Lets time pass, and tells what each tenant was charged meanwhile; together no less than most of all
@@ -156,7 +158,7 @@ s_expect_honest (const world_t *world)
     for (size_t number = 0; number < world->count; number++) {
         double longest = 1.5e-6 * (double) (world->costs.prepare_us [number] > world->costs.copy_us [number]?
             world->costs.prepare_us [number]: world->costs.copy_us [number]);
-        double in_flight = longest * (double) broker_tasks_max (simulation_broker (world->simulation));
+        double in_flight = longest * (double) budget_tasks_max (simulation_broker (world->simulation));
         double given = (double) world->costs.given_us [number] / 1e6;
         assert_true (charged [number] <= given + 1e-6 && charged [number] >= given - in_flight);
     }
@@ -265,6 +267,9 @@ test_side_tasks_have_their_turn (void **state)
         if (charged [0] < 0.95 * (charged [0] + charged [1]) / 2 || charged [1] <= 0)
             fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", side_task_us,
                 charged [0], charged [1]);
+        //  What a task is charged when it is handed out is what tasks took so far.
+        double estimate_ns = simulation_broker (world.simulation)->side_task_ns;
+        assert_true (fabs (estimate_ns / 1000 - (double) side_task_us) < 0.01 * (double) side_task_us);
         simulation_destroy (&world.simulation);         //  s_end knows of no side tasks
     }
 }
@@ -361,7 +366,7 @@ test_a_newcomer_waits_for_what_is_in_flight (void **state)
     while (simulation_consumed (world.simulation, client) == 0)
         simulation_run (world.simulation, simulation_now_us (world.simulation) + 1000);
     int64_t waited_us = simulation_now_us (world.simulation) - came_us, longest_us = 1500;
-    int64_t in_flight = (int64_t) broker_tasks_max (simulation_broker (world.simulation));
+    int64_t in_flight = (int64_t) budget_tasks_max (simulation_broker (world.simulation));
     if (waited_us > 2 * in_flight * longest_us / world.options.workers + 1000)
         fail_msg ("waited for %lld us", (long long) waited_us);
     s_end (&world);
@@ -455,12 +460,12 @@ test_large_versions_delay_no_other_tenant (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
-    size_t least = 2 * broker_cache_least (4, 40 * 40 * 3);
+    size_t least = 2 * budget_cache_least (4, 40 * 40 * 3);
     size_t got [2] = { 0 };
     for (int crowded = 0; crowded < 2; crowded++) {
         world_t world;
         s_make (&world, test_seed (), weights, 2);
-        world.options.cache_versions = 2 * least / broker_version_cost (3);
+        world.options.cache_versions = 2 * least / budget_version_cost (3);
         world.options.check = true;
         s_start (&world);
         simulated_job_t small = s_greedy (&world, 0, 16, 16), large = s_greedy (&world, 1, 64, 8);
@@ -488,7 +493,7 @@ test_a_turn_is_kept_without_memory (void **state)
     (void) state;
     simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .seed = test_seed (), .samples = 4000,
         .workers = 4, .copy_us = 3000,
-        .cache_versions = broker_cache_least (4, 40 * 40 * 3) / broker_version_cost (3) + 1 };
+        .cache_versions = budget_cache_least (4, 40 * 40 * 3) / budget_version_cost (3) + 1 };
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t small = { .batch_size = 16, .slots = 8, .epochs = 100 }, large = small;
     large.pipeline = s_large;
@@ -515,7 +520,7 @@ test_memory_is_kept_for_every_tenant (void **state)
     world_t world;
     s_make (&world, test_seed (), weights, 2);
     world.options.workers = 2;
-    world.options.cache_versions = 4 * broker_cache_least (2, 40 * 40 * 3) / broker_version_cost (3);
+    world.options.cache_versions = 4 * budget_cache_least (2, 40 * 40 * 3) / budget_version_cost (3);
     world.options.check = true;
     world.costs.copy_us [1] = 20000;                    //  so long it keeps its memory
     s_start (&world);
@@ -528,6 +533,66 @@ test_memory_is_kept_for_every_tenant (void **state)
     uint64_t before = simulation_consumed (world.simulation, client);
     simulation_run (world.simulation, 5 * SECOND_US);
     assert_true (simulation_consumed (world.simulation, client) > before + 40);
+    s_end (&world);
+}
+
+//  Must hold: memory that a tenant has not taken is kept for it for as many of its largest versions as there
+//  are workers.  So it has its samples in time where another has the rest of the memory for long, by files
+//  that come slowly.
+static void
+test_slow_files_take_no_memory_of_another_tenant (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1, 1 };
+    world_t world;
+    s_make (&world, test_seed (), weights, 2);
+    world.options.workers = 2;
+    size_t least = budget_cache_least (2, 40 * 40 * 3);         //  of each of the three, the operator's too
+    world.options.cache_versions = 3 * least / budget_version_cost (3) + 1;
+    world.options.check = true;
+    world.costs.fetch_us [1] = 2 * SECOND_US;
+    world.options.fetch_cost_us = s_fetch_us;
+    s_start (&world);
+    simulated_job_t modest = s_greedy (&world, 0, 1, 3), hungry = s_greedy (&world, 1, 64, 8);
+    modest.pipeline = hungry.pipeline = s_large;
+    modest.sample_us = 40000;
+    int client = simulation_must_join (world.simulation, &modest);
+    simulation_must_join (world.simulation, &hungry);
+    simulation_run (world.simulation, SECOND_US);
+    for (int step = 0; step < 60; step++) {
+        uint64_t before = simulation_consumed (world.simulation, client);
+        simulation_run (world.simulation, simulation_now_us (world.simulation) + 100000);
+        if (simulation_consumed (world.simulation, client) < before + 2)
+            fail_msg ("nothing at %" PRId64 " us", simulation_now_us (world.simulation));
+    }
+    s_end (&world);
+}
+
+//  Must hold: where files of all come slowly, tenants have reads under way, and so samples, by weight.
+static void
+test_files_are_read_by_weight (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 3, 1 };
+    world_t world;
+    s_make (&world, test_seed (), weights, 2);
+    world.costs.fetch_us [0] = world.costs.fetch_us [1] = 100000;
+    world.options.fetch_cost_us = s_fetch_us;
+    s_start (&world);
+    uint64_t got [2];
+    for (size_t tenant = 0; tenant < 2; tenant++) {
+        simulated_job_t job = s_greedy (&world, tenant, 4, 64);
+        simulation_must_join (world.simulation, &job);
+    }
+    simulation_run (world.simulation, SECOND_US);
+    for (int client = 0; client < 2; client++)
+        got [client] = simulation_consumed (world.simulation, client);
+    simulation_run (world.simulation, 6 * SECOND_US);
+    for (int client = 0; client < 2; client++)
+        got [client] = simulation_consumed (world.simulation, client) - got [client];
+    double part = (double) got [0] / (double) (got [0] + got [1]);
+    if (part < 0.72 || part > 0.78)
+        fail_msg ("%" PRIu64 " and %" PRIu64 " batches", got [0], got [1]);
     s_end (&world);
 }
 
@@ -643,6 +708,8 @@ main (void)
         cmocka_unit_test (test_large_versions_delay_no_other_tenant),
         cmocka_unit_test (test_a_turn_is_kept_without_memory),
         cmocka_unit_test (test_memory_is_kept_for_every_tenant),
+        cmocka_unit_test (test_slow_files_take_no_memory_of_another_tenant),
+        cmocka_unit_test (test_files_are_read_by_weight),
         cmocka_unit_test (test_slow_files_delay_no_other_tenant),
         cmocka_unit_test (test_slow_files_do_not_delay_a_tenant_that_rests),
         cmocka_unit_test (test_deep_windows_on_packs_delay_no_tenant),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -107,7 +108,7 @@ s_try_row (size_t row)
     assert_int_equal (second >= 0, outcome != IS_TAKEN);
     if (outcome == FENCES) {
         assert_string_equal (reason, "fenced");
-        assert_null (broker_job (simulation_broker (simulation), simulation_job_id (simulation, first)));
+        assert_null (job_of_id (simulation_broker (simulation), simulation_job_id (simulation, first)));
         char number [32];
         snprintf (number, sizeof number, "as job %llu",
             (unsigned long long) simulation_job_id (simulation, second));

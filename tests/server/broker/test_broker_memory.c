@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include <cmocka.h>
+#include "action.h"
 #include "broker.h"
+#include "dataset.h"
+#include "job.h"
+#include "pipeline.h"
 
 //  Few samples fit into the raw memory, so that those which the jobs read hardly count.
 enum { SAMPLES = 1000000, SAMPLE_BYTES = 100000, RAW_SAMPLES = 4096, BATCH = 16, SLOTS = 2, SLOT_BYTES = 4096,
@@ -66,13 +70,13 @@ s_begin (scene_t *self, sampler_policy_t policy, raw_policy_t tier)
     assert_true (self->broker && self->order && self->list);
     for (uint32_t place = 0; place < SAMPLES; place++)
         self->order [place] = self->list [place] = SAMPLES - 1 - place;
-    self->datasets [0] = broker_add_dataset (self->broker, "files", SAMPLES, BROKER_BAD_DROP, NULL);
-    self->datasets [1] = broker_add_dataset (self->broker, "pack", SAMPLES, BROKER_BAD_DROP, NULL);
+    self->datasets [0] = dataset_add (self->broker, "files", SAMPLES, BROKER_BAD_DROP, NULL);
+    self->datasets [1] = dataset_add (self->broker, "pack", SAMPLES, BROKER_BAD_DROP, NULL);
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
         .sample_bytes = s_sample_bytes, .piece = s_piece, .policy = tier, .chunk = 8,
         .read_bytes_max = 64 * SAMPLE_BYTES };
     size_t least;
-    assert_true (broker_set_pack (self->broker, self->datasets [1], &pack, &least));
+    assert_true (dataset_set_pack (self->broker, self->datasets [1], &pack, &least));
     pipeline_source_t source = { .fields = { { .name = "image" } }, .count = 1 };
     json_t *operations = json_pack ("[{s:s, s:[i,i]}]", "op", "resize", "size", 2, 3);
     char error [256];
@@ -99,7 +103,7 @@ s_end (scene_t *self)
 }
 
 static void
-s_join (scene_t *self, broker_join_t join)
+s_join (scene_t *self, broker_terms_t join)
 {
     char run [33];
     snprintf (run, sizeof run, "%032x", self->joined + 1);
@@ -117,7 +121,7 @@ s_join (scene_t *self, broker_join_t join)
 }
 
 static void
-s_check (scene_t *self, const char *what, broker_join_t join)
+s_check (scene_t *self, const char *what, broker_terms_t join)
 {
     size_t held = s_held (), counted = s_counted (self);
     s_join (self, join);
@@ -140,20 +144,20 @@ s_check_orders (sampler_policy_t policy, raw_policy_t tier)
     for (int which = 0; which < 2; which++) {
         dataset_t *dataset = scene.datasets [which];
         //  What the data set has for all its jobs is there from the first one on.
-        s_join (&scene, (broker_join_t) { .dataset = dataset });
-        s_join (&scene, (broker_join_t) { .dataset = dataset, .subset = subset });
-        s_check (&scene, "shared", (broker_join_t) { .dataset = dataset });
-        s_check (&scene, "private", (broker_join_t) { .dataset = dataset, .order = SAMPLER_ORDER_PRIVATE });
-        s_check (&scene, "ascending", (broker_join_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST });
-        s_check (&scene, "list", (broker_join_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST,
+        s_join (&scene, (broker_terms_t) { .dataset = dataset });
+        s_join (&scene, (broker_terms_t) { .dataset = dataset, .subset = subset });
+        s_check (&scene, "shared", (broker_terms_t) { .dataset = dataset });
+        s_check (&scene, "private", (broker_terms_t) { .dataset = dataset, .order = SAMPLER_ORDER_PRIVATE });
+        s_check (&scene, "ascending", (broker_terms_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST });
+        s_check (&scene, "list", (broker_terms_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST,
             .list = scene.list, .list_count = SAMPLES });
-        s_check (&scene, "short list", (broker_join_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST,
+        s_check (&scene, "short list", (broker_terms_t) { .dataset = dataset, .order = SAMPLER_ORDER_LIST,
             .list = scene.list, .list_count = SAMPLES / 100 });
-        s_check (&scene, "seeded", (broker_join_t) { .dataset = dataset, .order = SAMPLER_ORDER_SEEDED });
-        s_check (&scene, "seeded subset", (broker_join_t) { .dataset = dataset, .subset = subset,
+        s_check (&scene, "seeded", (broker_terms_t) { .dataset = dataset, .order = SAMPLER_ORDER_SEEDED });
+        s_check (&scene, "seeded subset", (broker_terms_t) { .dataset = dataset, .subset = subset,
             .order = SAMPLER_ORDER_SEEDED });
         if (which == 1)
-            s_check (&scene, "pool", (broker_join_t) { .dataset = dataset, .pool = POOL, .subset = subset,
+            s_check (&scene, "pool", (broker_terms_t) { .dataset = dataset, .pool = POOL, .subset = subset,
                 .order = SAMPLER_ORDER_SEEDED });
     }
     roaring_bitmap_free (subset);
@@ -175,11 +179,43 @@ test_a_job_is_counted_for_what_it_takes (void **state)
     s_check_orders (SAMPLER_POLICY_FOLLOW, RAW_REDOX);
 }
 
+//  A pack is refused below the memory that the refusal names, and taken from there on.
+static void
+test_a_pack_takes_the_least_that_it_names (void **state)
+{
+    (void) state;
+    enum { FEW = 100 };
+    static const raw_policy_t policies [] = { RAW_STREAM, RAW_REDOX, RAW_DIRECT };
+    static const uint32_t breaks [1];
+    uint32_t order [FEW];
+    for (uint32_t place = 0; place < FEW; place++)
+        order [place] = place;
+    for (size_t policy = 0; policy < sizeof policies / sizeof *policies; policy++) {
+        broker_pack_t pack = { .order = order, .breaks = breaks, .break_count = 1,
+            .sample_bytes = s_sample_bytes, .piece = s_piece, .policy = policies [policy], .chunk = 8,
+            .read_bytes_max = 64 * SAMPLE_BYTES };
+        size_t named = 0;
+        for (int turn = 0; turn < 3; turn++) {
+            broker_options_t options = { .raw_bytes = turn? named - 2 + (size_t) turn: SAMPLE_BYTES,
+                .cache_bytes = 1 << 20, .workers = 2, .jobs_bytes_max = 1 << 20, .seed = 5 };
+            broker_t *broker = broker_new (&options);
+            assert_non_null (broker);
+            dataset_t *dataset = dataset_add (broker, "pack", FEW, BROKER_BAD_DROP, NULL);
+            size_t least = 0;
+            assert_int_equal (dataset_set_pack (broker, dataset, &pack, &least), turn == 2);
+            assert_true (turn == 0 || least == named);
+            named = least;
+            broker_destroy (&broker);
+        }
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_job_is_counted_for_what_it_takes),
+        cmocka_unit_test (test_a_pack_takes_the_least_that_it_names),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

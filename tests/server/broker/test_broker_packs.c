@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "broker_state.h"
+#include "broker.h"
 #include "effort.h"
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -293,7 +294,7 @@ s_singles_between (share_t before, share_t after)
 }
 
 //  Guards: of three clients one stops in its first epoch, on the data of the others or on its own; for ten
-//  epochs of theirs it does not come to more and more single reads.  Without the rule (turns.h) they have
+//  epochs of theirs it does not come to more and more single reads.  Without the rule (tier.c) they have
 //  nothing else on other data.
 static void
 test_a_stopped_job_does_not_fill_memory (void **state)

@@ -28,13 +28,24 @@ typedef struct {
 } asked_t;
 
 //  What fails when.
-typedef struct {
+typedef struct disk {
     uint64_t seed;
     int64_t outage_us;          //  of every second such period; 0: none
     int rc;
     int64_t from_us, until_us;  //  everything fails, with rc
-    uint32_t first, count;      //  these fail always, with file_rc
+    int64_t again_us, over_us;  //  the same once more
+    bool loses_one;             //  the first read that had failed the first time, and ends behind one that
+                                //  succeeds, finds no file;
+    uint32_t succeeded, lost;   //  what came so far
+    uint32_t first, count;      //  these fail, with file_rc
     int file_rc;
+    uint32_t every;             //  of these only each so many-th; 0: all
+    int64_t file_until_us;      //  0: always
+    uint32_t file_times;        //  each so often; 0: always
+    uint32_t failed [SAMPLES];
+    int64_t took_us;            //  a read takes so long; 0: not long
+    const patience_t *patience; //  looked at when a read ends; NULL: it is not
+    bool was_still;
     bool is_divided;            //  there are tenants
     asked_t *asked;             //  NULL: nothing is noted
 } disk_t;
@@ -48,31 +59,59 @@ s_note_asked (const disk_t *disk, uint32_t id)
     }
 }
 
+//  What had failed takes longer, so that others end before it.
+static int64_t
+s_took_us (const disk_t *disk, uint32_t id)
+{
+    return disk->took_us * (disk->loses_one && disk->asked->failed [id] > 0? 3: 1);
+}
+
 static int64_t
 s_fetch_us (void *context, const version_t *version)
 {
-    s_note_asked (context, version->id);
-    return 200;
+    const disk_t *disk = context;
+    s_note_asked (disk, version->id);
+    return disk->took_us? s_took_us (disk, version->id): 200;
 }
 
 static int64_t
 s_read_us (void *context, const raw_request_t *request)
 {
-    s_note_asked (context, request->samples [0]->id);
-    return 300;
+    const disk_t *disk = context;
+    s_note_asked (disk, request->samples [0]->id);
+    return disk->took_us? s_took_us (disk, request->samples [0]->id): 300;
+}
+
+static bool
+s_fails (disk_t *disk, uint32_t id, int64_t now_us)
+{
+    bool is_one = id >= disk->first && id - disk->first < disk->count
+        && (disk->every == 0 || (id - disk->first) % disk->every == 0)
+        && (disk->file_until_us == 0 || now_us < disk->file_until_us);
+    return is_one && (disk->file_times == 0 || disk->failed [id]++ < disk->file_times);
+}
+
+static bool
+s_is_away (const disk_t *disk, int64_t now_us)
+{
+    return (now_us >= disk->from_us && now_us < disk->until_us)
+        || (now_us >= disk->again_us && now_us < disk->over_us)
+        || (disk->outage_us && (disk->seed + (uint64_t) (now_us / disk->outage_us)) % 2);
 }
 
 static int
 s_unread_rc (void *context, uint32_t id, int64_t now_us)
 {
-    const disk_t *disk = context;
+    disk_t *disk = context;
+    disk->was_still = disk->was_still || (disk->patience && disk->patience->is_still);
     if (disk->asked && now_us >= disk->from_us && now_us < disk->until_us)
         disk->asked->failed [id] = ++disk->asked->failures;
-    if (id >= disk->first && id - disk->first < disk->count)
+    if (s_fails (disk, id, now_us))
         return disk->file_rc;
-    if (now_us >= disk->from_us && now_us < disk->until_us)
-        return disk->rc;
-    return disk->outage_us && (disk->seed + (uint64_t) (now_us / disk->outage_us)) % 2? disk->rc: 0;
+    if (disk->loses_one && disk->asked->failed [id] > 0 && disk->succeeded > 0 && disk->lost++ == 0)
+        return -ENOENT;
+    disk->succeeded += !s_is_away (disk, now_us);
+    return s_is_away (disk, now_us)? disk->rc: 0;
 }
 
 static simulation_t *
@@ -250,18 +289,21 @@ test_the_remedy_follows_the_failure (void **state)
 }
 
 //  Guards: one object that its store has replaced ends the job that waits for it, soon and with its name,
-//  though all others are read; nothing is marked.  When the old one is back, a job gets everything.
+//  though all others are read; nothing is marked.  So do all of them.  When the old ones are back, a job gets
+//  everything.
 static void
 test_what_a_store_has_replaced (void **state)
 {
     (void) state;
-    for (int source = 0; source < SOURCES; source++) {
-        disk_t disk = { .first = 17, .count = 1, .file_rc = -EREMCHG };
-        simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+    for (int turn = 0; turn < 2 * SOURCES; turn++) {
+        bool is_all = turn >= SOURCES;
+        disk_t disk = { .first = is_all? 0: 17, .count = is_all? SAMPLES: 1, .file_rc = -EREMCHG };
+        simulation_t *simulation = s_simulation (&disk, turn % SOURCES, test_seed ());
         simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1 };
         int client = simulation_must_join (simulation, &job);
         simulation_run (simulation, 5 * SECOND_US);
         const char *message, *reason = simulation_reason (simulation, client, &message);
+        assert_non_null (reason);
         assert_string_equal (reason, "storage");
         assert_non_null (strstr (message, "made to fail"));
         assert_non_null (strstr (message, "found at its start"));
@@ -286,6 +328,181 @@ test_many_files_are_the_disk (void **state)
     simulation_run (simulation, 4 * PATIENCE_MS * 1000);
     s_assert_ended (simulation, client, "storage");
     assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+    disk.count = 0;
+    int later = simulation_must_join (simulation, &job);
+    assert_true (simulation_run (simulation, 300 * SECOND_US));
+    s_assert_whole (simulation, later, 1, &disk);
+    simulation_destroy (&simulation);
+}
+
+//  The newest event of the log; false: there is none.
+static bool
+s_told (simulation_t *simulation, broker_trouble_t *trouble)
+{
+    bool any = false;
+    for (broker_trouble_t next; dataset_next_trouble (simulation_broker (simulation), &next); any = true)
+        *trouble = next;
+    return any;
+}
+
+//  The log and the job are told of an outage that began at from_us and is not over, and then of its end.
+static void
+s_assert_told (simulation_t *simulation, int client, int64_t from_us, int64_t until_us)
+{
+    broker_trouble_t trouble = { .is_over = true };
+    uint32_t notices = simulation_storage_notices (simulation, client);
+    simulation_run (simulation, until_us - SECOND_US / 10);
+    assert_true (s_told (simulation, &trouble) && trouble.is_still && !trouble.is_over);
+    assert_in_range (trouble.lasted_ms, 0, (until_us - from_us) / 1000);
+    assert_in_range (simulation_storage_notices (simulation, client), notices + 1, notices + 2);
+    simulation_run (simulation, until_us + 8 * SECOND_US);
+    assert_true (s_told (simulation, &trouble) && trouble.is_over);
+}
+
+//  Guards: of two outages, each of which is shorter than patience, and both together longer, the log and the
+//  job are told as of one, and neither ends a job.
+static void
+test_two_outages (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++) {
+        disk_t disk = { .rc = -EIO, .from_us = 5 * SECOND_US, .until_us = 20 * SECOND_US,
+            .again_us = 32 * SECOND_US, .over_us = 47 * SECOND_US, .took_us = SECOND_US / 10 };
+        simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = SECOND_US / 10 };
+        int client = simulation_must_join (simulation, &job);
+        s_assert_told (simulation, client, disk.from_us, disk.until_us);
+        s_assert_told (simulation, client, disk.again_us, disk.over_us);
+        assert_true (simulation_run (simulation, 300 * SECOND_US));
+        s_assert_whole (simulation, client, 2, &disk);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: what failed in an outage begins anew behind it: a file that fails on is bad when it has failed for
+//  as long as patience lasts since then.
+static void
+test_a_file_that_fails_on_behind_an_outage (void **state)
+{
+    (void) state;
+    enum { FEW = 6, MANY = 75 };
+    for (int round = 0; round < 2 * SOURCES; round++) {
+        disk_t disk = { .rc = -EIO, .until_us = PATIENCE_MS * 500, .first = 17, .count = 1, .file_rc = -EIO,
+            .file_until_us = PATIENCE_MS * 1200, .took_us = 2000 };
+        simulation_t *simulation = s_simulation (&disk, round % SOURCES, test_seed ());
+        uint32_t samples = round < SOURCES? FEW: MANY;
+        simulated_job_t job = { .batch_size = samples / 3, .slots = 3, .epochs = 1, .from = 15,
+            .to = 15 + samples };
+        int client = simulation_must_join (simulation, &job);
+        assert_true (simulation_run (simulation, 3 * PATIENCE_MS * 1000));
+        assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+        assert_true (simulation_finished (simulation, client));
+        assert_int_equal (simulation_epoch (simulation, client, 0)->count, samples);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: a read that had failed in an outage, and was out when another one ended it, begins anew too: if
+//  its file is not there at that moment, it is looked at once more.
+static void
+test_a_read_that_was_out_at_the_end_of_an_outage (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++) {
+        asked_t asked = { .count = 0 };
+        disk_t disk = { .rc = -EIO, .until_us = PATIENCE_MS * 500, .loses_one = true,
+            .took_us = SECOND_US / 2, .asked = &asked };
+        simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+        simulated_job_t job = { .batch_size = 10, .slots = 3, .epochs = 1, .to = SAMPLES / 2 };
+        simulation_must_join (simulation, &job);
+        simulation_run (simulation, 3 * SECOND_US);
+        job.from = SAMPLES / 2;
+        job.to = SAMPLES;
+        simulation_must_join (simulation, &job);        //  its reads are held back
+        assert_true (simulation_run (simulation, 1000 * SECOND_US));
+        assert_true (disk.lost > 0);
+        assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: files that fail once, with others between that are read, are not the disk's fault.
+static void
+test_failures_that_are_apart (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++) {
+        disk_t disk = { .first = 10, .count = SAMPLES - 10, .every = 40, .file_rc = -EIO, .file_times = 1 };
+        simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+        disk.patience = &simulation_dataset (simulation)->patience;
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 2000 };
+        int client = simulation_must_join (simulation, &job);
+        assert_true (simulation_run (simulation, 100 * SECOND_US));
+        assert_true (simulation_finished (simulation, client));
+        assert_true (simulation_figure (simulation, "read_failures") >= 8);
+        assert_false (disk.was_still);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: a file that was not there when a job waited for it, which has left, and once more much later, when
+//  another job needs it, is not bad: whether the first job left before its read had failed or behind that.
+static void
+test_failures_that_a_job_has_left_behind (void **state)
+{
+    (void) state;
+    enum { READ_US = 100000 };
+    for (int64_t left_us = READ_US / 2; left_us < 2 * READ_US; left_us += READ_US) {
+        disk_t disk = { .count = SAMPLES, .file_rc = -ENOENT, .file_times = 1, .took_us = READ_US };
+        simulation_t *simulation = s_simulation (&disk, PLAIN, test_seed ());
+        simulated_job_t job = { .batch_size = 1, .slots = 3, .epochs = 1, .from = 10, .to = 13 };
+        int first = simulation_must_join (simulation, &job);
+        job.detached = true;
+        int second = simulation_must_join (simulation, &job);
+        simulation_run (simulation, left_us);
+        simulation_gone (simulation, first);
+        simulation_run (simulation, 2 * SECOND_US);
+        memset (disk.failed, 0, sizeof disk.failed);
+        simulation_attach (simulation, second);
+        assert_true (simulation_run (simulation, 100 * SECOND_US));
+        assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+        assert_true (simulation_finished (simulation, second));
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: while a read that has failed is tried again, and takes long, the failures are not over: the log is
+//  told of them.
+static void
+test_a_slow_read_that_fails_is_told (void **state)
+{
+    (void) state;
+    disk_t disk = { .first = 17, .count = 1, .file_rc = -EIO, .took_us = 4 * SECOND_US };
+    simulation_t *simulation = s_simulation (&disk, PLAIN, test_seed ());
+    broker_trouble_t trouble = { .is_over = true };
+    simulation_must_join (simulation, &(simulated_job_t) { .batch_size = 3, .slots = 2, .epochs = 1,
+        .from = 16, .to = 19 });
+    simulation_run (simulation, 17 * SECOND_US);
+    assert_true (s_told (simulation, &trouble) && !trouble.is_over && !trouble.is_still);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: a range that was not there says nothing of each of its samples: one that is not there once
+//  more, and then is, is not bad.
+static void
+test_a_sample_of_a_range_that_failed (void **state)
+{
+    (void) state;
+    enum { SEED = 1 };                  //  by which the sample is first read with others
+    disk_t disk = { .count = 1, .file_rc = -ENOENT, .file_times = 2, .took_us = 2 * SECOND_US };
+    simulation_t *simulation = s_simulation (&disk, STREAM, SEED);
+    disk.first = simulation_pack_order (simulation) [SAMPLES / 2];      //  far from the breaks between ranges
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1 };
+    int client = simulation_must_join (simulation, &job);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    assert_int_equal (disk.failed [disk.first], 3);
+    assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+    assert_true (simulation_finished (simulation, client));
     simulation_destroy (&simulation);
 }
 
@@ -391,6 +608,13 @@ main (void)
         cmocka_unit_test (test_the_remedy_follows_the_failure),
         cmocka_unit_test (test_what_a_store_has_replaced),
         cmocka_unit_test (test_many_files_are_the_disk),
+        cmocka_unit_test (test_two_outages),
+        cmocka_unit_test (test_a_file_that_fails_on_behind_an_outage),
+        cmocka_unit_test (test_a_read_that_was_out_at_the_end_of_an_outage),
+        cmocka_unit_test (test_failures_that_are_apart),
+        cmocka_unit_test (test_failures_that_a_job_has_left_behind),
+        cmocka_unit_test (test_a_slow_read_that_fails_is_told),
+        cmocka_unit_test (test_a_sample_of_a_range_that_failed),
         cmocka_unit_test (test_the_order_of_reads_behind_an_outage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "budget.h"
 #include "effort.h"
 #include "seed.h"
 #include "simulation.h"

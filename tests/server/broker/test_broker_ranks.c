@@ -324,31 +324,33 @@ static void
 test_all_ranks_are_told_of_unreadable_samples (void **state)
 {
     enum { SAMPLES = 40, WORLD = 3 };
-    uint64_t bad = 0x700;
-    const char *message;
-    simulation_options_t options = s_options (state, SAMPLES);
-    options.readable = simulation_is_readable;
-    options.context = &bad;
-    simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = s_job (SHARED, SAMPLES, 2, WORLD);
-    job.sample_us = 100000;                         //  an epoch takes about two seconds
-    assert_int_equal (simulation_join (simulation, &job), 0);
-    simulation_run (simulation, 3 * SECOND_US);
-    for (int rank = 0; rank < WORLD; rank++) {
-        assert_int_equal (simulation_unreadable_notices (simulation, rank, &message), 1);
-        assert_non_null (strstr (message, "3 samples of this job's data cannot be read"));
+    for (int few = 0; few < 2; few++) {
+        uint64_t bad = few? 0x100: 0x700;
+        const char *message;
+        simulation_options_t options = s_options (state, SAMPLES);
+        options.readable = simulation_is_readable;
+        options.context = &bad;
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t job = s_job (SHARED, SAMPLES, 2, WORLD);
+        job.sample_us = 100000;                         //  an epoch takes about two seconds
+        assert_int_equal (simulation_join (simulation, &job), 0);
+        simulation_run (simulation, 3 * SECOND_US);
+        for (int rank = 0; rank < WORLD; rank++) {
+            assert_int_equal (simulation_unreadable_notices (simulation, rank, &message), 1);
+            assert_non_null (strstr (message, few? "1 sample of": "3 samples of"));
+        }
+        simulation_lose (simulation, 1);
+        simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
+        simulated_return_t how = { .records = simulation_records (simulation, 1) };
+        int back;
+        assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
+        simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
+        assert_int_equal (simulation_unreadable_notices (simulation, back, &message), 1);
+        s_run_whole (simulation);
+        for (int rank = 0; rank < WORLD; rank++)
+            assert_int_equal (simulation_unreadable_notices (simulation, rank == 1? back: rank, &message), 1);
+        simulation_destroy (&simulation);
     }
-    simulation_lose (simulation, 1);
-    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
-    simulated_return_t how = { .records = simulation_records (simulation, 1) };
-    int back;
-    assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
-    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
-    assert_int_equal (simulation_unreadable_notices (simulation, back, &message), 1);
-    s_run_whole (simulation);
-    for (int rank = 0; rank < WORLD; rank++)
-        assert_int_equal (simulation_unreadable_notices (simulation, rank == 1? back: rank, &message), 1);
-    simulation_destroy (&simulation);
 }
 
 static void
@@ -359,7 +361,7 @@ test_ranks_agree_on_bad_samples (void **state)
     simulated_job_t silent = s_job (SHARED, 40, 2, 2), fails = silent, drops = silent;
     fails.on_bad_given = drops.on_bad_given = true;
     fails.on_bad = BROKER_BAD_FAIL;
-    const broker_join_t *said = simulation_asked (simulation, &fails),
+    const broker_terms_t *said = simulation_asked (simulation, &fails),
         *unsaid = simulation_asked (simulation, &silent),
         *default_said = simulation_asked (simulation, &drops);
     refusal_t refusal;

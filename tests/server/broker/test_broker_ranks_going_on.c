@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "action.h"
 #include "effort.h"
+#include "row.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -492,8 +494,8 @@ test_impossible_records_are_refused (void **state)
         simulation_t *simulation = simulation_new (&options);
         simulated_job_t job = s_job (SHARED, 1, 2);
         job.job_name = "x";
-        const broker_join_t *asked = simulation_asked (simulation, &job);
-        broker_join_t join = *asked;
+        const broker_terms_t *asked = simulation_asked (simulation, &job);
+        broker_terms_t join = *asked;
         uint64_t steps [3] [4] = { { 1, 1, 5, 7 }, { 1, 1, 2, 9 }, { 1, 1, 4, 28 } };
         broker_record_t records [3];
         for (uint64_t index = 0; index < 3; index++)
@@ -542,7 +544,7 @@ test_impossible_records_are_refused (void **state)
 
 //  What the number says is another now; below 0: nothing.
 static void
-s_make_wrong (broker_join_t *other, int wrong, dataset_t *dataset, const pipeline_t *pipeline)
+s_make_wrong (broker_terms_t *other, int wrong, dataset_t *dataset, const pipeline_t *pipeline)
 {
     if (wrong == 0) other->dataset = dataset;
     if (wrong == 1) other->world_size = 3;
@@ -567,15 +569,15 @@ test_ranks_that_do_not_agree (void **state)
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = s_job (SHARED, 2, 2);
     job.job_name = "x";
-    const broker_join_t *one = simulation_asked (simulation, &job),
+    const broker_terms_t *one = simulation_asked (simulation, &job),
         *same = simulation_asked (simulation, &job);
     simulated_job_t cropped = job;
     cropped.pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
-    const broker_join_t *other_pipeline = simulation_asked (simulation, &cropped);
-    dataset_t *other_dataset = broker_add_dataset (simulation_broker (simulation), "other", SAMPLES,
+    const broker_terms_t *other_pipeline = simulation_asked (simulation, &cropped);
+    dataset_t *other_dataset = dataset_add (simulation_broker (simulation), "other", SAMPLES,
         BROKER_BAD_DROP, NULL);
     refusal_t refusal;
-    broker_join_t base = *one;
+    broker_terms_t base = *one;
     base.run = "0123456789abcdef0123456789abcdef";
     base.seed_given = true;
     base.order = SAMPLER_ORDER_SEEDED;
@@ -588,7 +590,7 @@ test_ranks_that_do_not_agree (void **state)
         { "run", "", "" },
         { "seed", "42", "43" } };
     for (int wrong = -1; wrong < WRONG; wrong++) {
-        broker_join_t other = base;
+        broker_terms_t other = base;
         other.pipeline = same->pipeline;
         other.name = "another name";
         other.rank_wait_seconds = 77;
@@ -610,7 +612,7 @@ test_ranks_that_do_not_agree (void **state)
         assert_non_null (strstr (refusal.message, "rank 1"));
     }
     //  What only one says is no difference.
-    broker_join_t silent = base;
+    broker_terms_t silent = base;
     silent.run = NULL;
     silent.seed_given = false;
     silent.seed = 99;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
+#include "job.h"
 #include "ranks_scene.h"
 #include "seed.h"
 
@@ -316,6 +317,29 @@ test_a_rank_is_lost_before_it_takes_its_ring (void **state)
         ranks_scene_assert_whole (simulation, &job);
         simulation_destroy (&simulation);
     }
+}
+
+//  Must hold: one that comes back and never takes its ring is lost again, for the rest of its time, and then
+//  the job ends, though nothing else happens.
+static void
+test_a_rank_never_takes_its_ring (void **state)
+{
+    (void) state;
+    simulated_job_t job = ranks_scene_job;
+    job.rank_wait_seconds = 30;
+    simulation_t *simulation = ranks_scene_begun (&job, test_seed (), 5);
+    simulated_return_t how = { .run = ranks_scene_run, .detached = true };
+    int back = -1;
+    simulation_lose (simulation, 1);
+    ranks_scene_pass (simulation, SECOND_US);
+    how.records = simulation_records (simulation, 1);
+    assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
+    ranks_scene_pass (simulation, 28 * SECOND_US);
+    assert_false (simulation_ended (simulation, 0));
+    ranks_scene_pass (simulation, 2 * SECOND_US);
+    for (int rank = 0; rank < WORLD; rank += 2)
+        ranks_scene_assert_ended (simulation, rank, "rank_lost", "rank 1");
+    simulation_destroy (&simulation);
 }
 
 //  Must hold: if all ranks are lost, the job waits for none of them, and nothing is left.
@@ -666,6 +690,7 @@ main (void)
         cmocka_unit_test (test_a_rank_dies_while_it_is_sent_to),
         cmocka_unit_test (test_a_rank_is_lost_while_its_samples_are_copied),
         cmocka_unit_test (test_a_rank_is_lost_before_it_takes_its_ring),
+        cmocka_unit_test (test_a_rank_never_takes_its_ring),
         cmocka_unit_test (test_all_are_lost),
         cmocka_unit_test (test_a_silent_rank_is_lost),
         cmocka_unit_test (test_clients_that_come_back),

@@ -10,9 +10,12 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
+#include "lookahead.h"
 #include "pipeline.h"
+#include "raw_prefetch.h"
 #include "seed.h"
 #include "simulation.h"
+#include "version.h"
 
 enum { SECOND_US = 1000000, SAMPLES = 8000, SAMPLE_BYTES = 1000, TENANTS_MAX = 5, CLIENTS_MAX = 40,
     WORKERS = 4 };
@@ -107,7 +110,7 @@ static double
 s_charged (world_t *world, size_t tenant)
 {
     broker_t *broker = simulation_broker (world->simulation);
-    return (double) broker_worker_ns (broker, broker_tenant (broker, s_names [tenant])) / 1e9;
+    return (double) tenant_worker_ns (broker, tenant_named (broker, s_names [tenant])) / 1e9;
 }
 
 //  What a small window's job consumes in so many seconds, once everything runs.
@@ -129,6 +132,16 @@ s_is_left_out (int number)
 }
 
 //  ---- one tenant's window is larger than all the memory
+
+//  The job joins, and gets nine tenths at least of what half of the workers can prepare in a second.
+static void
+s_assert_half (world_t *world, const simulated_job_t *job, int number)
+{
+    double due = (double) SECOND_US * WORKERS / 2 / (double) (world->costs.crop_us + world->costs.copy_us);
+    double got = s_consumed (world, simulation_must_join (world->simulation, job), 1);
+    if (got < 0.9 * due)
+        fail_msg ("case %d: of %.0f samples the job has %.0f", number, due, got);
+}
 
 //  Must hold: a modest tenant beside a greedy one on the same pack gets nine in ten of the samples that half
 //  of the workers could prepare for it.  What is prepared for both in common comes on top.  The tenth is for
@@ -153,10 +166,7 @@ test_modest_has_its_half_of_a_pack (void **state)
         for (int jobs = number & 4? 4: 1; jobs > 0; jobs--)
             simulation_must_join (world.simulation, &greedy);
         s_run (&world, 1);
-        double due = (double) SECOND_US * WORKERS / 2 / (double) (world.costs.crop_us + world.costs.copy_us);
-        double got = s_consumed (&world, simulation_must_join (world.simulation, &modest), 1);
-        if (got < 0.9 * due)
-            fail_msg ("case %d: of %.0f samples the modest one has %.0f", number, due, got);
+        s_assert_half (&world, &modest, number);
         simulation_destroy (&world.simulation);
     }
 }
@@ -206,6 +216,90 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
         if (got [0] < 0.9 * got [1] || workers < 0.98 * due || deep [0] < deep [1] / (is_light? 5: 2))
             fail_msg ("case %d: samples %.0f, with memory for all %.0f; the other's batches %.0f, %.0f, "
                 "workers' time %.3f of %.3f s", number, got [0], got [1], deep [0], deep [1], workers, due);
+    }
+}
+
+//  Must hold: the operator's jobs, which are a tenant's like others, have as much beside a greedy one.
+static void
+test_the_operator_has_its_half_of_a_pack (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1 };
+    for (int number = 0; number < 2; number++) {
+        world_t world;
+        s_make (&world, weights, 1, number? 400000: 100000, SAMPLER_POLICY_FOLLOW);
+        s_start (&world);
+        simulated_job_t greedy = s_deep (0, SAMPLER_ORDER_SEEDED), modest = s_small (0, SAMPLER_ORDER_SEEDED);
+        modest.tenant = NULL;
+        modest.from = SAMPLES / 2;
+        greedy.to = SAMPLES / 2;
+        simulation_must_join (world.simulation, &greedy);
+        s_run (&world, 1);
+        s_assert_half (&world, &modest, number);
+        simulation_destroy (&world.simulation);
+    }
+}
+
+//  ---- which tenant pays for a sample
+
+//  A bit for each lane on which the sample may count: of tenants with rows that wait for it, or with it in
+//  a pool of their own; and the first, which is of all, if the data set's own tier has it.
+static uint64_t
+s_payers (const simulation_t *simulation, const dataset_t *dataset, const raw_sample_t *sample)
+{
+    uint64_t waiting = 0, holding = 0;
+    for (const version_t *version = sample->waiting; version; version = version->next_raw)
+        for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+            waiting |= UINT64_C (2) << row->job->tenant->number;
+    const tier_t *tier = dataset->prefetch->tier;
+    bool is_common = tier && raw_pool_is_resident (tier_pool ((tier_t *) tier), sample->id);
+    for (int client = 0; client < 2; client++) {
+        const job_t *job = simulation_job (simulation, client);
+        bool has = (job->ahead && roaring_bitmap_contains (job->ahead->held, sample->id))
+            || (job->tier_is_own && raw_pool_is_resident (tier_pool (job->tier), sample->id));
+        holding |= has? UINT64_C (2) << job->tenant->number: 0;
+    }
+    return waiting | holding | is_common;
+}
+
+//  Must hold: memory of a sample counts on a tenant that waits for it, or keeps it in its own pool; not on
+//  one that has finished with it, and would lack that part of its memory for as long as the other keeps it.
+static void
+test_a_sample_is_paid_by_those_that_want_it (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1, 1 };
+    for (int number = 0; number < 4; number++) {
+        world_t world;
+        s_make (&world, weights, 2, 1200000, SAMPLER_POLICY_FOLLOW);
+        world.options.samples = 200;
+        s_start (&world);
+        simulated_job_t quick = s_small (0, number & 1? SAMPLER_ORDER_SHARED: SAMPLER_ORDER_SEEDED),
+            keeps = s_small (1, number & 2? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SEEDED);
+        quick.to = keeps.to = 200;
+        keeps.pipeline = s_centre;
+        keeps.pool = number & 2? 0: 64;
+        keeps.sample_us = 3000;
+        simulation_must_join (world.simulation, &quick);
+        simulation_must_join (world.simulation, &keeps);
+        const dataset_t *dataset = simulation_dataset (world.simulation);
+        const broker_t *broker = simulation_broker (world.simulation);
+        size_t settled = 0;
+        for (int step = 0; step < 500; step++) {
+            simulation_run (world.simulation, simulation_now_us (world.simulation) + 1000);
+            for (uint32_t id = 0; id < 200; id++) {
+                const raw_sample_t *sample = raw_store_find (broker->raw, dataset->number, id);
+                if (!sample || sample->state != RAW_SAMPLE_READY)
+                    continue;
+                uint64_t payers = s_payers (world.simulation, dataset, sample);
+                settled += payers != 0;
+                if (payers && !(payers >> raw_sample_lane (sample) & 1))
+                    fail_msg ("case %d, step %d: sample %u counts on lane %u, not of %" PRIx64, number, step,
+                        id, raw_sample_lane (sample), payers);
+            }
+        }
+        assert_true (settled > 1000);
+        simulation_destroy (&world.simulation);
     }
 }
 
@@ -403,6 +497,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_modest_has_its_half_of_a_pack),
         cmocka_unit_test (test_what_another_needs_later_is_not_at_ones_expense),
+        cmocka_unit_test (test_the_operator_has_its_half_of_a_pack),
+        cmocka_unit_test (test_a_sample_is_paid_by_those_that_want_it),
         cmocka_unit_test (test_a_tenant_alone_has_all),
         cmocka_unit_test (test_no_job_waits_for_ever)
     };

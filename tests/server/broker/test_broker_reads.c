@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <cmocka.h>
-#include "broker_state.h"
+#include "broker.h"
+#include "job.h"
+#include "raw_refcount.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -40,6 +42,38 @@ static const plan_t s_plans [] = {
     { "direct", RAW_DIRECT, 200, { JOB (100, 0, 0) }, 1.0, 1.004, 1.004 }
 };
 
+static size_t
+s_bytes_of (void *context, uint32_t id)
+{
+    (void) context;
+    (void) id;
+    return SAMPLE_BYTES;
+}
+
+//  Must hold: the bytes in status are those of the samples: single reads' of each job, and, with a tier, of a
+//  job alone, the rest of what it drew was in memory.
+static void
+s_expect_bytes (simulation_t *simulation, const plan_t *plan)
+{
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0), *job;
+    uint64_t singles = 0, drawn = 0;
+    size_t index;
+    json_array_foreach (json_object_get (status, "jobs"), index, job) {
+        uint64_t reads = (uint64_t) json_integer_value (json_object_get (job, "single_reads"));
+        assert_int_equal (json_integer_value (json_object_get (job, "single_bytes")), reads * SAMPLE_BYTES);
+        singles += reads;
+        drawn += (uint64_t) json_integer_value (json_object_get (json_object_get (job, "sharing"), "places"));
+    }
+    const json_t *pack = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");
+    uint64_t resident = (uint64_t) json_integer_value (json_object_get (pack, "memory_bytes"));
+    if (plan->tier == RAW_DIRECT)
+        assert_int_equal (resident, 0);
+    else
+    if (index == 1)
+        assert_int_equal (resident, (drawn - singles) * SAMPLE_BYTES);
+    json_decref (status);
+}
+
 static void
 test_reads_are_counted (void **state)
 {
@@ -49,7 +83,7 @@ test_reads_are_counted (void **state)
         simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .tier = plan->tier,
             .seed = test_seed (), .samples = SAMPLES, .cache_versions = 100, .workers = 4,
             .raw_bytes = plan->memory * SAMPLE_BYTES, .sample_bytes = SAMPLE_BYTES, .piece = 8,
-            .gather_ms = 10 };
+            .bytes_of = s_bytes_of, .gather_ms = 10 };
         simulation_t *simulation = simulation_new (&options);
         int clients [JOBS], count = 0;
         while (count < JOBS && plan->jobs [count].batch_size) {
@@ -67,6 +101,10 @@ test_reads_are_counted (void **state)
             (double) singles / delivered);
         assert_true (reads >= plan->reads_min && reads <= plan->reads_max);
         assert_true ((double) singles / delivered <= plan->singles_max);
+        s_expect_bytes (simulation, plan);
+        //  Of one tenant all reads stand in one queue.
+        broker_t *broker = simulation_broker (simulation);
+        assert_int_equal (raw_refcount_lane (broker, tenant_named (broker, NULL)), 0);
         simulation_destroy (&simulation);
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
+#include "row.h"
 #include "seed.h"
 #include "simulation.h"
 

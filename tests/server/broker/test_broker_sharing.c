@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "job.h"
 #include "seed.h"
-#include "broker_state.h"
 #include "simulation.h"
 
 enum { SECOND_US = 1000000, SAMPLES = 120 };
@@ -65,7 +65,7 @@ static bool
 s_is_told (simulation_t *simulation, sampler_order_t order, const char *pipeline)
 {
     const char *texts [SAMPLER_JOBS_MAX];
-    size_t count = broker_shared_texts (simulation_dataset (simulation), NULL, order, texts,
+    size_t count = dataset_shared_texts (simulation_dataset (simulation), NULL, order, texts,
         SAMPLER_JOBS_MAX), found = 0;
     json_t *list = json_loads (pipeline, 0, NULL);
     const pipeline_t *made;
@@ -131,6 +131,27 @@ test_what_has_drawn_all_is_no_company (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Must hold: a job with other data is no company either: one that comes beside it waits as it would alone.
+static void
+test_a_job_with_other_data_is_no_company (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .seed = test_seed (), .samples = 40,
+        .cache_versions = 60, .workers = 2, .gather_ms = 500, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 8, .slots = 8, .epochs = 1, .sample_us = 100, .from = 20,
+        .to = 40 };
+    simulated_job_t other = { .batch_size = 8, .slots = 8, .sample_us = 100000, .to = 20 };
+    simulation_must_join (simulation, &other);
+    simulation_run (simulation, 1000000);
+    int first = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 1490000);
+    assert_int_equal (simulation_job (simulation, first)->sent, 0);
+    simulation_run (simulation, 2500000);
+    assert_true (simulation_finished (simulation, first));
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
@@ -138,7 +159,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_list_without_a_mark_meets_those_present),
         cmocka_unit_test (test_the_stages_told_are_those_to_be_shared),
-        cmocka_unit_test (test_what_has_drawn_all_is_no_company)
+        cmocka_unit_test (test_what_has_drawn_all_is_no_company),
+        cmocka_unit_test (test_a_job_with_other_data_is_no_company)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -12,7 +12,12 @@
 #include <string.h>
 #include <jansson.h>
 #include <cmocka.h>
+#include "action.h"
 #include "broker.h"
+#include "budget.h"
+#include "job.h"
+#include "tenant.h"
+#include "version.h"
 
 enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, FEW_SLOTS = 4, CACHE_BYTES = 1 << 20,
     VERSION_BYTES = 256, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096, SLOW_JOB_QUOTA_MAX = 20000 };
@@ -65,7 +70,7 @@ s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed, size_t cache_
     for (uint32_t id = 0; id < SAMPLES; id++)
         self->order [id] = id;
     for (which_t which = SLOW; which < DATASETS; which++) {
-        dataset_t *dataset = broker_add_dataset (self->broker, which == SLOW? "slow": "quick", SAMPLES,
+        dataset_t *dataset = dataset_add (self->broker, which == SLOW? "slow": "quick", SAMPLES,
             BROKER_BAD_DROP, NULL);
         self->datasets [which] = dataset;
         broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
@@ -73,7 +78,7 @@ s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed, size_t cache_
             .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 64 * SAMPLE_BYTES };
         size_t least;
         if (which == SLOW? slow_is_packed: quick_is_packed)
-            assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
+            assert_true (dataset_set_pack (self->broker, dataset, &pack, &least));
     }
 }
 
@@ -88,7 +93,7 @@ s_join (scene_t *self, which_t which, sampler_order_t order)
     if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    broker_join_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1,
+    broker_terms_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1,
         .batch_size = BATCH,
         .slots = self->slots, .slot_bytes = 4096, .order = order, .seed = 3, .fresh_run = run };
     refusal_t refusal;
@@ -147,7 +152,7 @@ static bool
 s_is_slow (const scene_t *self, const action_t *action)
 {
     if (action->kind == ACTION_READ)
-        return request_dataset (self->broker, action->request) == self->datasets [SLOW];
+        return dataset_of_request (self->broker, action->request) == self->datasets [SLOW];
     return action->kind == ACTION_PREPARE && !version_raw (action->version)
         && version_dataset (self->broker, action->version) == self->datasets [SLOW];
 }
@@ -212,7 +217,7 @@ static void
 s_ask_much (scene_t *self)
 {
     for (int turn = 0; turn < 100; turn++) {
-        broker_set_fetches (self->broker, self->datasets [SLOW], 100);
+        dataset_set_fetches (self->broker, self->datasets [SLOW], 100);
         s_turn (self);
     }
 }
@@ -287,19 +292,19 @@ test_a_deep_queue_is_filled (void **state)
         assert_non_null (scene);
         s_begin (scene, false, false, CACHE_BYTES, SLOTS);
         if (tenants == 2)
-            broker_add_tenant (scene->broker, &(broker_tenant_t) { .name = "second", .weight = 1 });
+            tenant_add (scene->broker, &(broker_tenant_t) { .name = "second", .weight = 1 });
         const size_t least = 4 * WORKERS + 8, asked [] = { 1, 100, 100000 },
             had [] = { least, 100, BROKER_FETCHES_MAX };
         s_join (scene, SLOW, SAMPLER_ORDER_SHARED);
         for (int step = 0; step < 3; step++) {
-            broker_set_fetches (scene->broker, scene->datasets [SLOW], asked [step]);
+            dataset_set_fetches (scene->broker, scene->datasets [SLOW], asked [step]);
             broker_advance (scene->broker, ++scene->now_ms);
             broker_check (scene->broker);
             for (action_t action; broker_next (scene->broker, &action);)
                 s_carry_out (scene, &action);
             assert_int_equal (scene->kept_count, tenants == 2? least: had [step]);
         }
-        assert_true (broker_tasks_max (scene->broker) >= scene->kept_count);
+        assert_true (budget_tasks_max (scene->broker) >= scene->kept_count);
         s_join (scene, QUICK, SAMPLER_ORDER_SHARED);
         s_run (scene, QUICK, 1);
         scene->comes = true;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "explain.h"
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -65,14 +66,14 @@ shares_add_up (void **state)
         char name [16];
         for (size_t index = 0; index < count; index++) {
             snprintf (name, sizeof name, "tenant%zu", index);
-            broker_add_tenant (broker, &(broker_tenant_t) { .name = name,
+            tenant_add (broker, &(broker_tenant_t) { .name = name,
                 .weight = 1 + (uint32_t) test_below (&random,
                 test_below (&random, 2)? 3: BROKER_WEIGHT_MAX) });
         }
         uint64_t whole = count + 1 + test_below (&random, test_below (&random, 2)? 300: UINT64_C (1) << 40),
             sum = 0;
-        for (uint32_t number = 0; number < broker_tenants (broker); number++) {
-            uint64_t share = broker_share (broker, broker_tenant_of (broker, number), whole);
+        for (uint32_t number = 0; number < tenant_total (broker); number++) {
+            uint64_t share = tenant_share (broker, tenant_of_number (broker, number), whole);
             assert_true (share >= 1);
             sum += share;
         }
@@ -215,16 +216,16 @@ what_is_outside_counts (void **state)
     simulation_t *simulation = simulation_new (&options);
     broker_t *broker = simulation_broker (simulation);
     simulated_job_t job = s_job ("audio"), other = s_job ("vision");
-    broker_outside (broker, broker_tenant (broker, "audio"), 85, 0);
+    tenant_outside (broker, tenant_named (broker, "audio"), 85, 0);
     assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "busy",
         "tenant 'audio' has 85 jobs (those that wait for ranks included), at most 85 may be");
-    broker_outside (broker, broker_tenant (broker, "audio"), 0, 1000000);
+    tenant_outside (broker, tenant_named (broker, "audio"), 0, 1000000);
     assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "budget", "; 0 of 1000000 are left for tenant 'audio'");
     assert_int_equal (simulation_figure (simulation, "outgoing_bytes"), 1000000);
     assert_true (s_join (simulation, &other) >= 0);
-    broker_outside (broker, broker_tenant (broker, "audio"), 0, 0);
+    tenant_outside (broker, tenant_named (broker, "audio"), 0, 0);
     assert_true (s_join (simulation, &job) >= 0);
     assert_int_equal (simulation_figure (simulation, "outgoing_bytes"), 0);
     simulation_destroy (&simulation);
@@ -280,7 +281,7 @@ one_tenant_has_what_there_is (void **state)
     assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "busy", "data set 'data' has 256 jobs already: wait until one ends");
     json_t *status = broker_status (simulation_broker (simulation),
-        broker_tenant (simulation_broker (simulation), NULL), 0);
+        tenant_named (simulation_broker (simulation), NULL), 0);
     assert_non_null (json_object_get (status, "cache_hits"));
     assert_null (json_object_get (status, "tenant"));
     json_decref (status);
@@ -322,7 +323,7 @@ names_are_a_tenants_own (void **state)
             if (other.run)
                 assert_string_equal (job_run (simulation_job (simulation, second)), s_run);
             broker_t *broker = simulation_broker (simulation);
-            assert_ptr_equal (broker_named (broker, broker_tenant (broker, "vision"), other.job_name),
+            assert_ptr_equal (job_named (broker, tenant_named (broker, "vision"), other.job_name),
                 other.job_name? simulation_job (simulation, second): NULL);
             assert_true (simulation_run (simulation, 100 * SECOND_US));
             assert_true (simulation_finished (simulation, first) && simulation_finished (simulation, second));
@@ -393,14 +394,14 @@ foreign_data_sets_are_unknown (void **state)
     simulation_options_t options = s_options ();
     simulation_t *simulation = simulation_new (&options);
     broker_t *broker = simulation_broker (simulation);
-    const tenant_t *audio = broker_tenant (broker, "audio"), *vision = broker_tenant (broker, "vision");
-    dataset_t *speech = broker_add_dataset (broker, "speech", 10, BROKER_BAD_DROP, NULL);
-    broker_allow (broker, broker_tenant (broker, "audio"), speech);
-    assert_ptr_equal (broker_dataset (broker, audio, "speech"), speech);
-    assert_ptr_equal (broker_dataset (broker, NULL, "speech"), speech);
-    assert_null (broker_dataset (broker, vision, "speech"));
-    char *names [] = { broker_dataset_names (broker, NULL), broker_dataset_names (broker, audio),
-        broker_dataset_names (broker, vision) };
+    const tenant_t *audio = tenant_named (broker, "audio"), *vision = tenant_named (broker, "vision");
+    dataset_t *speech = dataset_add (broker, "speech", 10, BROKER_BAD_DROP, NULL);
+    tenant_allow (broker, tenant_named (broker, "audio"), speech);
+    assert_ptr_equal (dataset_named (broker, audio, "speech"), speech);
+    assert_ptr_equal (dataset_named (broker, NULL, "speech"), speech);
+    assert_null (dataset_named (broker, vision, "speech"));
+    char *names [] = { dataset_names (broker, NULL), dataset_names (broker, audio),
+        dataset_names (broker, vision) };
     assert_string_equal (names [0], "data, speech");
     assert_string_equal (names [1], "data, speech");
     assert_string_equal (names [2], "data");
@@ -436,7 +437,7 @@ status_tells_the_tenant (void **state)
         "ring_bytes",
         "jobs_bytes", "outgoing_bytes", "raw_bytes", "bad_samples", "tenants", "jobs_bytes_max",
         "cache_bytes_max" };
-    json_t *status = broker_status (broker, broker_tenant (broker, "vision"),
+    json_t *status = broker_status (broker, tenant_named (broker, "vision"),
         simulation_now_us (simulation) / 1000);
     for (size_t index = 0; index < sizeof servers / sizeof *servers; index++)
         assert_null (json_object_get (status, servers [index]));
@@ -466,7 +467,7 @@ status_tells_the_tenant (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Of a client's job: "alone" or "shared".
+//  Of a client's job: "places", "alone" or "shared".
 static uint64_t
 s_sharing (simulation_t *simulation, int client, const char *key)
 {
@@ -538,6 +539,30 @@ sharing_is_told_of_own_jobs (void **state)
     }
 }
 
+//  Must hold: of three jobs of a tenant that draw together each sample serves all, and each job is told so,
+//  the one that draws first too.
+static void
+what_is_drawn_together_is_shared_by_all (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options ();
+    options.gather_ms = BROKER_GATHER_MS;
+    options.policy = SAMPLER_POLICY_DSA;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = s_job ("audio");
+    for (int number = 0; number < 3; number++)
+        assert_int_equal (s_join (simulation, &job), number);
+    simulation_run (simulation, SECOND_US / 4);
+    for (int client = 0; client < 3; client++) {
+        uint64_t places = s_sharing (simulation, client, "places"),
+            shared = s_sharing (simulation, client, "shared");
+        if (places < SAMPLES / 2 || shared < places * 9 / 10)       //  few are drawn by one alone
+            fail_msg ("client %d: %llu of %llu", client, (unsigned long long) shared,
+                (unsigned long long) places);
+    }
+    simulation_destroy (&simulation);
+}
+
 //  Must hold: where a pipeline has no mark, it meets its tenant's jobs only; and a notice that little is
 //  shared is of its own.
 static void
@@ -556,9 +581,9 @@ share_points_are_a_tenants_own (void **state)
     job.epochs = other.epochs = 0;
     int first = s_join (simulation, &job), second = s_join (simulation, &other);
     const char *texts [4];
-    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), NULL, SAMPLER_ORDER_SHARED, texts,
-        4), 0);
-    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), broker_tenant (broker, "vision"),
+    assert_int_equal (dataset_shared_texts (simulation_dataset (simulation), NULL, SAMPLER_ORDER_SHARED,
+        texts, 4), 0);
+    assert_int_equal (dataset_shared_texts (simulation_dataset (simulation), tenant_named (broker, "vision"),
         SAMPLER_ORDER_SHARED, texts, 4), 1);
     assert_non_null (strstr (texts [0], "0.5"));
     simulation_run (simulation, 10 * SECOND_US);
@@ -629,6 +654,7 @@ main (void)
         cmocka_unit_test (foreign_data_sets_are_unknown),
         cmocka_unit_test (status_tells_the_tenant),
         cmocka_unit_test (sharing_is_told_of_own_jobs),
+        cmocka_unit_test (what_is_drawn_together_is_shared_by_all),
         cmocka_unit_test (share_points_are_a_tenants_own),
         cmocka_unit_test (idle_classes_are_bounded)
     };

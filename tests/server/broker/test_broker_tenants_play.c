@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -329,7 +330,7 @@ static void
 s_tell_status (told_t *told, simulation_t *simulation, const char *tenant)
 {
     broker_t *broker = simulation_broker (simulation);
-    json_t *status = broker_status (broker, broker_tenant (broker, tenant),
+    json_t *status = broker_status (broker, tenant_named (broker, tenant),
         simulation_now_us (simulation) / MS);
     s_blank (status);
     char *text = json_dumps (status, JSON_SORT_KEYS | JSON_COMPACT);
@@ -363,8 +364,8 @@ s_tell_return (told_t *told, simulation_t *simulation, asked_t *asked, const cha
     simulated_job_t job = { .tenant = tenant, .batch_size = 1 + (uint32_t) test_below (random, 3), .slots = 3,
         .world_size = 2,
         .job_name = "ranks", .run = ANY_OF (random, s_runs_of), .uid = 7, .slot_bytes = 1000 };
-    const broker_join_t *join = simulation_asked (simulation, &job);
-    broker_join_t asks = *join;
+    const broker_terms_t *join = simulation_asked (simulation, &job);
+    broker_terms_t asks = *join;
     asks.instances [1] = ANY_OF (random, s_instances);
     refusal_t refusal;
     job_t *found = NULL;

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "pipeline.h"
 #include "seed.h"
 #include "simulation.h"
+#include "version.h"
 
 enum { SECOND_US = 1000000, SAMPLES_MAX = 100, STAGES = 3, ODD = 20, SLOW_US = 5000 };
 

@@ -10,11 +10,12 @@
 #include "effort.h"
 #include "explain.h"
 #include "frames.h"
+#include "job.h"
 #include "reply.h"
-#include "reply_explained.h"
-#include "request_explain.h"
+#include "request.h"
 #include "seed.h"
 #include "simulation.h"
+#include "version.h"
 
 enum { SAMPLES = 120, JOBS = 3, EPOCHS = 3, MS = 1000, SECOND_US = 1000 * MS, VERSIONS_MAX = 4 * SAMPLES,
     BATCH = 7 };
@@ -143,7 +144,7 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
 {
     uint64_t rows [SAMPLES] = { 0 };            //  of each batch, those that were told
     broker_t *broker = simulation_broker (simulation);
-    job_t *job = broker_job (broker, (uint64_t) client + 1);
+    job_t *job = job_of_id (broker, (uint64_t) client + 1);
     static const seen_epoch_t nothing = { .count = 0 };
     bool is_seen = epoch < simulation_epochs (simulation, client);
     const seen_epoch_t *seen = is_seen? simulation_epoch (simulation, client, epoch): &nothing;
@@ -283,7 +284,7 @@ test_jobs_are_counted (void **state)
             explanation_t told;
             refusal_t refusal;
             request_explain_t request = { .id = id };
-            job_t *job = broker_job (simulation_broker (simulation), (uint64_t) client + 1);
+            job_t *job = job_of_id (simulation_broker (simulation), (uint64_t) client + 1);
             if (!broker_explain (simulation_broker (simulation), job, &request, &told, &refusal))
                 continue;
             uint32_t jobs = 0;
@@ -320,7 +321,7 @@ test_repeated_samples (void **state)
     explanation_t told;
     refusal_t refusal;
     broker_t *broker = simulation_broker (simulation);
-    assert_true (broker_explain (broker, broker_job (broker, 1), &(request_explain_t) { .id = 5 }, &told,
+    assert_true (broker_explain (broker, job_of_id (broker, 1), &(request_explain_t) { .id = 5 }, &told,
         &refusal));
     assert_int_equal (told.reply.index, 2);
     assert_int_equal (told.reply.row, 6);
@@ -351,7 +352,7 @@ test_seeded_jobs (void **state)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (uint32_t id = 10; id < 90; id++) {
             request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
-            assert_true (broker_explain (broker, broker_job (broker, 1), &request, &before [epoch] [id],
+            assert_true (broker_explain (broker, job_of_id (broker, 1), &request, &before [epoch] [id],
                 &refusal));
             assert_false (before [epoch] [id].reply.is_placed);
             explanation_clear (&before [epoch] [id]);
@@ -368,7 +369,7 @@ test_seeded_jobs (void **state)
     static const uint64_t others [] = { 9, 90, SAMPLES, UINT64_MAX };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
         request_explain_t request = { .id = others [index], .epoch_given = true, .epoch = 1 };
-        assert_false (broker_explain (broker, broker_job (broker, 1), &request, &told, &refusal));
+        assert_false (broker_explain (broker, job_of_id (broker, 1), &request, &told, &refusal));
         assert_refusal (&refusal, "unknown_sample", "none of the job's data");
     }
     simulation_destroy (&simulation);

@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
-#include "broker_state.h"
+#include "broker.h"
 #include "seed.h"
 #include "raw_prefetch.h"
-#include "raw_prefetch_share.h"
 
 enum { PACKS = 6, MB = 1000000 };
 
@@ -30,7 +29,7 @@ s_add (world_t *self, uint64_t bytes, size_t largest, raw_policy_t policy, size_
         .given = { .policy = policy, .chunk = 64 } };
     self->datasets [number].prefetch = &self->prefetches [number];
     self->datasets [number].number = (uint32_t) number;
-    self->broker.datasets [number] = &self->datasets [number];
+    self->broker.datasets [number] = self->broker.places [number] = &self->datasets [number];
     self->division.tiers [number] = tiers;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "effort.h"
+#include "job.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -401,7 +402,7 @@ s_random_schedule (uint64_t seed)
         if (client >= 0 && random_below (&random, 12) == 0)
             simulation_continue (simulation, client);
         for (int number = 0; number < count; number++) {
-            if (!broker_job (simulation_broker (simulation), (uint64_t) number + 1))
+            if (!job_of_id (simulation_broker (simulation), (uint64_t) number + 1))
                 continue;
             waits_told_t told = s_waits (simulation, (uint64_t) number + 1);
             s_assert_sum (&told, (double) (simulation_now_us (simulation) / MS - started_ms [number]) / 1000);
@@ -477,7 +478,7 @@ test_batches_are_counted (void **state)
     simulation_run (simulation, 2 * SECOND_US);
     simulation_gone (simulation, 0);
     simulation_run (simulation, 3 * SECOND_US);
-    assert_null (broker_job (simulation_broker (simulation), 1));
+    assert_null (job_of_id (simulation_broker (simulation), 1));
     json_t *status = broker_status (simulation_broker (simulation), NULL,
         simulation_now_us (simulation) / MS);
     const json_t *waits = json_object_get (status, "batch_waits");

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "outbox.h"
+#include "reply.h"
 #include "scratch.h"
 
 enum { SLOT_BYTES = 4096, IDS = 3, STEP_WORDS = 5, PATIENCE_MS = 20000 };
@@ -134,7 +135,7 @@ s_assert_frame (fixture_t *self, const void *bytes, size_t size, bool more)
 //  ---- what is sent
 
 typedef enum {
-    BODY, TEXT, COUNTED, BYTES, BATCH, BATCH_STEP, BATCH_SLOT, BATCH_ALL, MESSAGES
+    BODY, TEXT, COUNTED, BYTES, MESSAGE, BATCH, BATCH_STEP, BATCH_SLOT, BATCH_ALL, MESSAGES
 } message_type_t;
 
 static const uint64_t s_ids [IDS] = { 7, 8, 9 }, s_step [STEP_WORDS] = { 1, 2, 3, 4, 5 };
@@ -157,6 +158,13 @@ s_block (fixture_t *self)
     return memset (block, 0x5a, SLOT_BYTES);
 }
 
+static void
+s_release (void *data, void *hint)
+{
+    (void) hint;
+    free (data);
+}
+
 static outbox_status_t
 s_send (fixture_t *self, message_type_t type, unsigned int failing)
 {
@@ -169,6 +177,13 @@ s_send (fixture_t *self, message_type_t type, unsigned int failing)
         batch.block = s_block (self);
     char *text = type == TEXT || type == COUNTED || type == BYTES? s_text (): NULL;
     uint8_t *bytes = type == BYTES? (uint8_t *) s_text (): NULL;
+    zmq_msg_t last;
+    if (type == MESSAGE) {
+        void *pixels = malloc (SLOT_BYTES);
+        assert_non_null (pixels);
+        memset (pixels, 0x5a, SLOT_BYTES);
+        assert_int_equal (zmq_msg_init_data (&last, pixels, SLOT_BYTES, s_release, NULL), 0);
+    }
     if (failing)
         fault_arm (failing, EAGAIN, false);
     switch (type) {
@@ -181,17 +196,41 @@ s_send (fixture_t *self, message_type_t type, unsigned int failing)
     case BYTES:
         return outbox_send_bytes (self->router, &s_peer, WIRE_DATASET_REPLY, 4, text, bytes, 7,
             self->account);
+    case MESSAGE:
+        return outbox_send_message (self->router, &s_peer, WIRE_WORK_TASK, 4, s_ids, sizeof s_ids, &last);
     default:
         return outbox_send_batch (self->router, &s_peer, 3, &batch);
+    }
+}
+
+static wire_head_t
+s_head (message_type_t type)
+{
+    switch (type) {
+    case BODY:
+        return reply_head (WIRE_EPOCH_END, 3, 4);
+    case TEXT:
+        return reply_head (WIRE_ERROR, 3, 4);
+    case COUNTED:
+        return reply_head (WIRE_STATUS_REPLY, 3, 4);
+    case BYTES:
+        return reply_head (WIRE_DATASET_REPLY, 0, 4);
+    case MESSAGE:
+        return reply_head (WIRE_WORK_TASK, 0, 4);
+    default:
+        return reply_head (WIRE_BATCH, 3, 0);
     }
 }
 
 static void
 s_assert_message (fixture_t *self, message_type_t type)
 {
+    uint8_t pixels [SLOT_BYTES];
+    wire_head_t head = s_head (type);
+    memset (pixels, 0x5a, sizeof pixels);
     bool has_step = type == BATCH_STEP || type == BATCH_ALL;
     bool has_slot = type == BATCH_SLOT || type == BATCH_ALL;
-    s_assert_frame (self, NULL, sizeof (wire_head_t), true);
+    s_assert_frame (self, &head, sizeof head, true);
     switch (type) {
     case BODY:
         s_assert_frame (self, s_ids, sizeof s_ids, false);
@@ -199,6 +238,10 @@ s_assert_message (fixture_t *self, message_type_t type)
     case BYTES:
         s_assert_frame (self, "a text.", 7, true);
         s_assert_frame (self, "a text.", 7, false);
+        break;
+    case MESSAGE:
+        s_assert_frame (self, s_ids, sizeof s_ids, true);
+        s_assert_frame (self, pixels, sizeof pixels, false);
         break;
     case TEXT:
     case COUNTED:
@@ -209,11 +252,8 @@ s_assert_message (fixture_t *self, message_type_t type)
         s_assert_frame (self, s_ids, sizeof s_ids, has_step || has_slot);
         if (has_step)
             s_assert_frame (self, s_step, sizeof s_step, has_slot);
-        if (has_slot) {
-            uint8_t pixels [SLOT_BYTES];
-            memset (pixels, 0x5a, sizeof pixels);
+        if (has_slot)
             s_assert_frame (self, pixels, sizeof pixels, false);
-        }
     }
 }
 

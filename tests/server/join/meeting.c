@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "budget.h"
 #include "frames.h"
 #include "source.h"
+#include "tenant.h"
 
 //  ---- the socket
 
@@ -55,17 +57,17 @@ const char *meeting_shared_text;
 static source_t s_source;
 
 bool
-broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+broker_allows (broker_t *self, const broker_terms_t *terms, int64_t now_ms, refusal_t *refusal)
 {
     (void) self;
     (void) now_ms;
     meeting_broker.asked++;
-    meeting_broker.join = *join;
+    meeting_broker.terms = *terms;
     return !meeting_broker.refuses || refuse (refusal, meeting_broker.refuses, "the broker says no");
 }
 
 bool
-broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
+broker_agree (const broker_terms_t *one, uint32_t rank, const broker_terms_t *other, uint32_t other_rank,
     refusal_t *refusal)
 {
     if (*one->run && *other->run && strcmp (one->run, other->run) != 0)
@@ -85,14 +87,14 @@ meeting_tenant (char *which)
 }
 
 const char *
-broker_tenant_label (const broker_t *self, const tenant_t *tenant)
+tenant_label (const broker_t *self, const tenant_t *tenant)
 {
     (void) self;
     return meeting_tenants.count == 1? NULL: tenant == meeting_tenant (&meeting_tenants.one)? "one": "other";
 }
 
 uint64_t
-broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
+tenant_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
 {
     (void) self;
     assert_true (tenant == meeting_tenant (&meeting_tenants.one)
@@ -101,14 +103,14 @@ broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
 }
 
 uint32_t
-broker_job_cost_ms (const broker_t *self)
+budget_job_cost_ms (const broker_t *self)
 {
     (void) self;
     return 1000;
 }
 
 dataset_t *
-broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
+dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
 {
     (void) self;
     (void) tenant;
@@ -116,7 +118,7 @@ broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 }
 
 char *
-broker_dataset_names (const broker_t *self, const tenant_t *tenant)
+dataset_names (const broker_t *self, const tenant_t *tenant)
 {
     (void) self;
     (void) tenant;
@@ -124,7 +126,7 @@ broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 }
 
 size_t
-broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+dataset_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
     const char **texts, size_t texts_max)
 {
     (void) dataset;
@@ -140,6 +142,23 @@ dataset_user (const dataset_t *self)
 {
     (void) self;
     return &s_source;
+}
+
+//  How many joins hold it.
+static size_t s_held;
+
+void
+dataset_hold (dataset_t *self)
+{
+    (void) self;
+    s_held++;
+}
+
+void
+dataset_let_go (dataset_t *self)
+{
+    (void) self;
+    assert_true (s_held-- > 0);
 }
 
 uint32_t
@@ -188,6 +207,13 @@ catalogue_label (const catalogue_t *self, size_t label)
 }
 
 const char *
+catalogue_root (const catalogue_t *self)
+{
+    (void) self;
+    return "/made/up";
+}
+
+const char *
 catalogue_fingerprint (const catalogue_t *self)
 {
     (void) self;
@@ -203,7 +229,7 @@ pack_order (const pack_t *self)
 
 //  ---- a rendezvous, and the ranks that come to it
 
-gathered_t meeting_gathered;
+meeting_gathered_t meeting_gathered;
 refusal_t meeting_refusal;
 static log_t s_log = { .descriptor = -1 };
 
@@ -228,10 +254,12 @@ meeting_end (rendezvous_t *rendezvous)
     rendezvous_check (rendezvous);
     rendezvous_destroy (&rendezvous);
     assert_null (rendezvous);
+    meeting_forget_gathered ();
+    assert_int_equal (s_held, 0);
 }
 
-join_request_t *
-meeting_join_request (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
+join_t *
+meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
 {
     static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
     static const uint64_t ids [] = { WIRE_IDS_LIST, LISTED };
@@ -251,26 +279,26 @@ meeting_join_request (const rendezvous_t *rendezvous, uint8_t number, uid_t uid,
     if (strstr (members, "recent"))
         frames [count++] = frame_of (recent, sizeof recent);
     peer_t peer = { .bytes = { number }, .size = 1 };
-    join_request_t *join_request = join_request_new (frames, count, &peer, 100u + number, &meeting_refusal);
     caller_t caller = { .tenant = meeting_tenants.present, .uid = uid, .user = uid };
-    const pipeline_t *like = join_request? rendezvous_pipeline (rendezvous, caller.tenant,
-        join_request->request.job): NULL;
-    if (!join_request || !(join_request_place (join_request, NULL, &caller, like, &meeting_refusal)
-        && join_request_read (join_request, frames, &meeting_refusal)
-    &&  join_request_complete (join_request, &meeting_refusal)))
+    join_t *join = join_new (frames, count, &peer, &caller, 100u + number, &meeting_refusal);
+    const pipeline_t *like = join? rendezvous_pipeline (rendezvous, caller.tenant, join->request.job): NULL;
+    if (!join || !(join_place (join, NULL, like, &meeting_refusal)
+        && join_read (join, frames, &meeting_refusal)
+    &&  join_complete (join, &meeting_refusal)))
         fail_msg ("%s: %s", json, meeting_refusal.message);
-    return join_request;
+    return join;
 }
 
 rendezvous_status_t
 meeting_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid, const char *members)
 {
-    join_request_t *join_request = meeting_join_request (rendezvous, peer, uid, members);
+    join_t *join = meeting_join (rendezvous, peer, uid, members);
     meeting_refusal = (refusal_t) { .code = NULL };
-    rendezvous_status_t status = rendezvous_add (rendezvous, &join_request, now_ms, &meeting_gathered,
-        &meeting_refusal);
-    assert_true ((status == RENDEZVOUS_REFUSED) == (join_request != NULL));
-    join_request_destroy (&join_request);
+    rendezvous_status_t status = rendezvous_add (rendezvous, &join, now_ms, meeting_gathered.joins,
+        &meeting_gathered.terms, &meeting_refusal);
+    meeting_gathered.count = status == RENDEZVOUS_COMPLETE? meeting_gathered.terms->world_size: 0;
+    assert_true ((status == RENDEZVOUS_REFUSED) == (join != NULL));
+    join_destroy (&join);
     rendezvous_check (rendezvous);
     return status;
 }
@@ -287,8 +315,15 @@ meeting_with_data (const char *members)
     static char text [1024];
     snprintf (text, sizeof text, "%s", members);
     char *at = strstr (text, MEETING_DATA);
-    data_digest_t all = data_digest_of_all (SAMPLES);
+    request_digest_t all = request_digest_of_all (SAMPLES);
     if (at)
         memcpy (at, all.text, strlen (all.text));
     return text;
+}
+
+void
+meeting_forget_gathered (void)
+{
+    while (meeting_gathered.count > 0)
+        join_destroy (&meeting_gathered.joins [--meeting_gathered.count]);
 }

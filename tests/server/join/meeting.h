@@ -37,7 +37,7 @@ void meeting_assert_sent (size_t index, uint8_t peer, wire_kind_t kind, const ch
 typedef struct {
     const char *refuses;            //  code; NULL: it allows
     size_t asked;
-    broker_join_t join;             //  of the last question
+    broker_terms_t terms;             //  of the last question
 } meeting_broker_t;
 
 //  All tenants have the same share.
@@ -55,7 +55,14 @@ tenant_t *meeting_tenant (char *which);
 
 //  ---- a rendezvous, and the ranks that come to it
 
-extern gathered_t meeting_gathered;
+//  The joins of the last complete job, by rank, and what the job asks for.
+typedef struct {
+    join_t *joins [WIRE_RANKS_MAX];
+    const broker_terms_t *terms;
+    uint32_t count;
+} meeting_gathered_t;
+
+extern meeting_gathered_t meeting_gathered;
 extern refusal_t meeting_refusal;
 
 rendezvous_t *meeting_begin (void);
@@ -67,15 +74,17 @@ void meeting_end (rendezvous_t *rendezvous);
 #define LISTED LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64
 enum { LISTED_COUNT = 512 };
 
-//  The request of a peer that sends these members beside data set and batch size; the tag is 100 and the
+//  The join of a peer that sends these members beside data set and batch size; the tag is 100 and the
 //  peer's number.
 //  With "subset" it asks for the first half, with "list" for LISTED, with "taken" it has had 5 samples, with
 //  "recent" it has had step 0 of epoch 2.
-join_request_t *meeting_join_request (const rendezvous_t *rendezvous, uint8_t number, uid_t uid,
+join_t *meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid,
     const char *members);
 rendezvous_status_t meeting_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid,
     const char *members);
 rendezvous_status_t meeting_add (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, const char *members);
+//  Frees the joins of the last complete job.
+void meeting_forget_gathered (void);
 
 //  Rank r of job j, of two.
 #define RANK(number) "\"job\":\"j\",\"world_size\":2,\"rank\":" #number

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "connection.h"
+#include "rank.h"
 #include "source.h"
 
 enum { SLOTS = 3, SLOT_BYTES = 4096 };
@@ -307,7 +308,7 @@ learned_rows_samples (const learned_rows_t *self)
 }
 
 void
-broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
+rank_each (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
 {
     (void) self;
     (void) visit;
@@ -324,7 +325,7 @@ rank_user (const rank_t *self)
 static source_t s_source;
 
 dataset_t *
-broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
+dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
 {
     (void) self;
     assert_null (tenant);

@@ -36,18 +36,18 @@ two_ranks_in_either_order (void **state)
         assert_int_equal (meeting_add (rendezvous, NOW + 10, 2, second), RENDEZVOUS_COMPLETE);
         assert_int_equal (meeting_outbox.count, 1);
         assert_int_equal (meeting_gathered.count, 2);
-        assert_true (meeting_gathered.join_requests [0]->peer.bytes [0] == 1 + turn
-            && meeting_gathered.join_requests [1]->peer.bytes [0] == 2 - turn);
-        const broker_join_t *join = &meeting_gathered.join;
-        assert_string_equal (join->name, "a");
-        assert_string_equal (join->job_name, "j");
-        assert_true (join->world_size == 2 && join->rank_wait_seconds == 30 && join->batch_size == 8
-            && !join->seed_given);
-        assert_true (join->instances [0] [31] == '1' && join->instances [1] [31] == '2');
-        assert_null (join->positions);
+        assert_true (meeting_gathered.joins [0]->peer.bytes [0] == 1 + turn
+            && meeting_gathered.joins [1]->peer.bytes [0] == 2 - turn);
+        const broker_terms_t *terms = meeting_gathered.terms;
+        assert_string_equal (terms->name, "a");
+        assert_string_equal (terms->job_name, "j");
+        assert_true (terms->world_size == 2 && terms->rank_wait_seconds == 30 && terms->batch_size == 8
+            && !terms->seed_given);
+        assert_true (terms->instances [0] [31] == '1' && terms->instances [1] [31] == '2');
+        assert_null (terms->positions);
         assert_int_equal (rendezvous_count (rendezvous, NULL), 0);
         assert_int_equal (rendezvous_bytes (rendezvous, NULL), 0);
-        gathered_clear (&meeting_gathered);
+        meeting_forget_gathered ();
         meeting_end (rendezvous);
     }
 }
@@ -64,31 +64,33 @@ furthest_leads (void **state)
     assert_int_equal (meeting_add (rendezvous, NOW, 2,
         meeting_with_data (RANK (1) ",\"order\":\"private\",\"seed\":\"5\",\"name\":\"b\"" RUN RESUME (2, 1)
         ",\"frames\":[\"taken\",\"recent\"]")), RENDEZVOUS_COMPLETE);
-    const broker_join_t *join = &meeting_gathered.join;
-    assert_string_equal (join->name, "a");          //  rank 0's, whichever rank leads
-    assert_true (join->epoch == 2 && join->epoch_batches == 1 && join->seed_given && join->seed == 5);
-    assert_int_equal (roaring_bitmap_get_cardinality (join->taken), 5);
-    assert_true (join->recent_count == 1 && join->recent [0].epoch == 2 && join->recent [0].samples == 3);
-    assert_int_equal (strlen (join->run), WIRE_RUN_BYTES);
-    assert_non_null (join->positions);
-    assert_true (join->positions [0].epoch == 2 && join->positions [0].batches == 0);
-    assert_true (join->positions [1].epoch == 2 && join->positions [1].batches == 1);
-    gathered_clear (&meeting_gathered);
+    const broker_terms_t *terms = meeting_gathered.terms;
+    assert_string_equal (terms->name, "a");          //  rank 0's, whichever rank leads
+    assert_true (terms->epoch == 2 && terms->epoch_batches == 1 && terms->seed_given && terms->seed == 5);
+    assert_int_equal (roaring_bitmap_get_cardinality (terms->taken), 5);
+    assert_true (terms->recent_count == 1 && terms->recent [0].epoch == 2 && terms->recent [0].samples == 3);
+    assert_int_equal (strlen (terms->run), WIRE_RUN_BYTES);
+    assert_non_null (terms->positions);
+    assert_true (terms->positions [0].epoch == 2 && terms->positions [0].batches == 0);
+    assert_true (terms->positions [1].epoch == 2 && terms->positions [1].batches == 1);
+    meeting_forget_gathered ();
     //  A later epoch is further than any number of batches; among equals rank 0's.
     assert_int_equal (meeting_add (rendezvous, NOW, 1, meeting_with_data (RANK (1) RUN RESUME (1, 900))),
         RENDEZVOUS_WAITS);
     assert_int_equal (meeting_add (rendezvous, NOW, 2, meeting_with_data (RANK (0) RESUME (2, 0))),
         RENDEZVOUS_COMPLETE);
-    assert_true (join->epoch == 2 && join->epoch_batches == 0 && strlen (join->run) == WIRE_RUN_BYTES);
-    assert_ptr_equal (join->fresh_run, meeting_gathered.join_requests [0]->fresh_run);
-    gathered_clear (&meeting_gathered);
+    terms = meeting_gathered.terms;
+    assert_true (terms->epoch == 2 && terms->epoch_batches == 0 && strlen (terms->run) == WIRE_RUN_BYTES);
+    assert_ptr_equal (terms->fresh_run, meeting_gathered.joins [0]->fresh_run);
+    meeting_forget_gathered ();
     assert_int_equal (meeting_add (rendezvous, NOW, 1, meeting_with_data (RANK (1) RUN RESUME (2, 3))),
         RENDEZVOUS_WAITS);
     assert_int_equal (meeting_add (rendezvous, NOW, 2, meeting_with_data (RANK (0) RESUME (2, 3))),
         RENDEZVOUS_COMPLETE);
-    assert_ptr_equal (join->fresh_run, meeting_gathered.join_requests [0]->fresh_run);
-    assert_null (join->positions);
-    gathered_clear (&meeting_gathered);
+    terms = meeting_gathered.terms;
+    assert_ptr_equal (terms->fresh_run, meeting_gathered.joins [0]->fresh_run);
+    assert_null (terms->positions);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -116,24 +118,24 @@ data_are_held_once (void **state)
         }
         assert_int_equal (meeting_add (rendezvous, NOW + 2000, 4,
             "\"job\":\"j\",\"world_size\":3,\"rank\":2,\"frames\":[\"subset\"]"), RENDEZVOUS_COMPLETE);
-        assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.join.subset), SAMPLES / 2);
-        gathered_clear (&meeting_gathered);
+        assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.terms->subset), SAMPLES / 2);
+        meeting_forget_gathered ();
     }
     meeting_end (rendezvous);
 }
 
 //  The list lies in what it was made into, which is there and whole.
 static void
-s_assert_listed (const broker_join_t *join)
+s_assert_listed (const broker_terms_t *terms)
 {
     static const uint32_t listed [LISTED_COUNT] = { LISTED };
-    assert_non_null (join->list_made);
-    assert_ptr_equal (sampler_list_ids (join->list_made), join->list);
-    assert_int_equal (sampler_list_count (join->list_made), join->list_count);
-    assert_int_equal (join->list_count, LISTED_COUNT);
-    assert_memory_equal (join->list, listed, sizeof listed);
-    assert_int_equal (sampler_list_times (join->list_made) [5], LISTED_COUNT / 4);
-    assert_int_equal (roaring_bitmap_get_cardinality (sampler_list_set (join->list_made)), 6);
+    assert_non_null (terms->list_made);
+    assert_ptr_equal (sampler_list_ids (terms->list_made), terms->list);
+    assert_int_equal (sampler_list_count (terms->list_made), terms->list_count);
+    assert_int_equal (terms->list_count, LISTED_COUNT);
+    assert_memory_equal (terms->list, listed, sizeof listed);
+    assert_int_equal (sampler_list_times (terms->list_made) [5], LISTED_COUNT / 4);
+    assert_int_equal (roaring_bitmap_get_cardinality (sampler_list_set (terms->list_made)), 6);
 }
 
 #define LIST_RANK(number) RANK (number) ",\"order\":\"list\",\"frames\":[\"list\"]"
@@ -153,12 +155,12 @@ lists_are_held_once (void **state)
         assert_true (bytes > sampler_list_bytes (LISTED_COUNT, SAMPLES, false));
         assert_int_equal (meeting_add (rendezvous, NOW, 2, leader? LIST_RANK (0): LIST_RANK (1)),
             RENDEZVOUS_COMPLETE);
-        s_assert_listed (&meeting_gathered.join);
+        s_assert_listed (meeting_gathered.terms);
         size_t held = 0;
         for (size_t rank = 0; rank < meeting_gathered.count; rank++)
-            held += meeting_gathered.join_requests [rank]->join.list_made != NULL;
+            held += meeting_gathered.joins [rank]->terms.list_made != NULL;
         assert_int_equal (held, 1);
-        gathered_clear (&meeting_gathered);
+        meeting_forget_gathered ();
         meeting_end (rendezvous);
     }
 }
@@ -174,19 +176,19 @@ ranks_have_one_share_point (void **state)
         ",\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]";
     rendezvous_t *rendezvous = meeting_begin ();
     assert_int_equal (meeting_add (rendezvous, NOW, 1, operations), RENDEZVOUS_WAITS);
-    join_request_t *early = meeting_join_request (rendezvous, 9, UID,
+    join_t *early = meeting_join (rendezvous, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"share\":true},"
         "{\"op\":\"center_crop\",\"size\":16}]");
-    meeting_shared_text = pipeline_shared_text (early->join.pipeline);
-    join_request_t *alone = meeting_join_request (rendezvous, 9, UID,
+    meeting_shared_text = pipeline_shared_text (early->terms.pipeline);
+    join_t *alone = meeting_join (rendezvous, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]");
-    assert_string_equal (pipeline_shared_text (alone->join.pipeline), meeting_shared_text);
+    assert_string_equal (pipeline_shared_text (alone->terms.pipeline), meeting_shared_text);
     assert_string_not_equal (pipeline_shared_text (rendezvous_pipeline (rendezvous, meeting_tenants.present,
         "j")), meeting_shared_text);
     assert_int_equal (meeting_add (rendezvous, NOW, 2, of_another), RENDEZVOUS_COMPLETE);
-    gathered_clear (&meeting_gathered);
-    join_request_destroy (&early);
-    join_request_destroy (&alone);
+    meeting_forget_gathered ();
+    join_destroy (&early);
+    join_destroy (&alone);
     meeting_end (rendezvous);
 }
 
@@ -299,9 +301,9 @@ same_client_takes_its_place (void **state)
     assert_null (rendezvous_of (rendezvous, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL));
     assert_int_equal (meeting_add (rendezvous, NOW + 2, 3, RANK (1) ",\"frames\":[\"subset\"]"),
         RENDEZVOUS_COMPLETE);
-    assert_int_equal (meeting_gathered.join_requests [0]->peer.bytes [0], 2);
-    assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.join.subset), SAMPLES / 2);
-    gathered_clear (&meeting_gathered);
+    assert_int_equal (meeting_gathered.joins [0]->peer.bytes [0], 2);
+    assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.terms->subset), SAMPLES / 2);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -329,8 +331,8 @@ other_client_of_a_rank (void **state)
         "\"job\":\"k\",\"world_size\":3,\"rank\":1" INSTANCE (6)), RENDEZVOUS_WAITS);
     assert_int_equal (meeting_add (rendezvous, NOW, 7, "\"job\":\"k\",\"world_size\":3,\"rank\":2"),
         RENDEZVOUS_COMPLETE);
-    assert_int_equal (meeting_gathered.join_requests [1]->peer.bytes [0], 6);
-    gathered_clear (&meeting_gathered);
+    assert_int_equal (meeting_gathered.joins [1]->peer.bytes [0], 6);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -415,10 +417,10 @@ s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int
     if (!is_complete)
         return is_taken;
     for (unsigned place = 0; place < WORLD; place++)
-        assert_int_equal (meeting_gathered.join_requests [place]->peer.bytes [0],
+        assert_int_equal (meeting_gathered.joins [place]->peer.bytes [0],
             table->seats [job] [place].peer);
-    assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.join.subset), SAMPLES / 2);
-    gathered_clear (&meeting_gathered);
+    assert_int_equal (roaring_bitmap_get_cardinality (meeting_gathered.terms->subset), SAMPLES / 2);
+    meeting_forget_gathered ();
     memset (table->seats [job], 0, sizeof table->seats [job]);
     return is_taken;
 }
@@ -474,6 +476,37 @@ matches_a_table (void **state)
     assert_true (refused > 100);
 }
 
+//  Guards: joins of all nodes of a job tell of one whole; with other nodes, parts or data, of another; and a
+//  job of one node tells of none.
+static void
+nodes_of_one_whole (void **state)
+{
+    (void) state;
+    static const char *const wholes [] = { "\"nodes\":3", "\"nodes\":4", "\"nodes\":3,\"parts\":\"fixed\"",
+        "\"nodes\":3,\"frames\":[\"subset\"]", "\"nodes\":3,\"order\":\"list\",\"frames\":[\"list\"]" };
+    enum { WHOLES = sizeof wholes / sizeof *wholes };
+    request_digest_t partitions [WHOLES];
+    rendezvous_t *rendezvous = meeting_begin ();
+    for (int whole = 0; whole < WHOLES; whole++) {
+        for (unsigned node = 0; node < 3; node++) {
+            char members [120];
+            snprintf (members, sizeof members, "%s,\"node\":%u", wholes [whole], node);
+            join_t *join = meeting_join (rendezvous, 1, UID, members);
+            if (node == 0)
+                partitions [whole] = join->partition;
+            assert_true (*join->partition.text);
+            assert_string_equal (join->partition.text, partitions [whole].text);
+            join_destroy (&join);
+        }
+        for (int other = 0; other < whole; other++)
+            assert_string_not_equal (partitions [whole].text, partitions [other].text);
+    }
+    join_t *alone = meeting_join (rendezvous, 1, UID, "\"seed\":1");
+    assert_string_equal (alone->partition.text, "");
+    join_destroy (&alone);
+    meeting_end (rendezvous);
+}
+
 int
 main (void)
 {
@@ -490,6 +523,7 @@ main (void)
         cmocka_unit_test (same_client_takes_its_place),
         cmocka_unit_test (other_client_of_a_rank),
         cmocka_unit_test (gone_while_waiting),
+        cmocka_unit_test (nodes_of_one_whole),
         cmocka_unit_test (matches_a_table),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -68,7 +68,7 @@ dead_ranks_differ_from_none (void **state)
     assert_int_equal (meeting_add (rendezvous, NOW, 3, RANK (0) ",\"batch_size\":16"), RENDEZVOUS_WAITS);
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
     assert_int_equal (meeting_add (rendezvous, NOW, 4, RANK (1) ",\"batch_size\":16"), RENDEZVOUS_COMPLETE);
-    gathered_clear (&meeting_gathered);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -82,10 +82,10 @@ other_users_and_plain_jobs (void **state)
     assert_refusal (&meeting_refusal, "job_taken",
         "the job name 'j' is another user's at present: take another");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
-    join_request_t *plain = meeting_join_request (rendezvous, 3, UID, "\"job\":\"j\""),
-        *other = meeting_join_request (rendezvous, 3, UID, "\"job\":\"k\"");
-    join_request_t *nameless = meeting_join_request (rendezvous, 3, UID, "\"name\":\"j\"");
-    join_request_t *foreign = meeting_join_request (rendezvous, 3, UID + 1, "\"job\":\"j\"");
+    join_t *plain = meeting_join (rendezvous, 3, UID, "\"job\":\"j\""),
+        *other = meeting_join (rendezvous, 3, UID, "\"job\":\"k\"");
+    join_t *nameless = meeting_join (rendezvous, 3, UID, "\"name\":\"j\"");
+    join_t *foreign = meeting_join (rendezvous, 3, UID + 1, "\"job\":\"j\"");
     assert_false (rendezvous_leaves_name (rendezvous, plain, NOW + 3000, &meeting_refusal));
     assert_refusal (&meeting_refusal, "job_taken",
         "1 of 2 ranks wait for a job of the name 'j', since 3 seconds");
@@ -96,10 +96,10 @@ other_users_and_plain_jobs (void **state)
     meeting_outbox.is_gone [1] = true;
     assert_true (rendezvous_leaves_name (rendezvous, plain, NOW, &meeting_refusal));
     assert_int_equal (rendezvous_count (rendezvous, NULL), 0);
-    join_request_destroy (&plain);
-    join_request_destroy (&other);
-    join_request_destroy (&nameless);
-    join_request_destroy (&foreign);
+    join_destroy (&plain);
+    join_destroy (&other);
+    join_destroy (&nameless);
+    join_destroy (&foreign);
     meeting_end (rendezvous);
 }
 
@@ -116,13 +116,13 @@ broker_is_asked_at_first (void **state)
     meeting_broker.refuses = "job_taken";
     assert_int_equal (meeting_add (rendezvous, NOW, 1,
         meeting_with_data (RANK (0) ",\"epochs\":4" RESUME (4, 0))), RENDEZVOUS_WAITS);
-    assert_true (meeting_broker.join.epoch == 3 && meeting_broker.join.epochs == 4);
+    assert_true (meeting_broker.terms.epoch == 3 && meeting_broker.terms.epochs == 4);
     size_t asked = meeting_broker.asked;
     assert_int_equal (meeting_add (rendezvous, NOW, 2,
         meeting_with_data (RANK (1) ",\"epochs\":4" RESUME (3, 2))), RENDEZVOUS_COMPLETE);
     assert_int_equal (meeting_broker.asked, asked);
-    assert_true (meeting_gathered.join.epoch == 4 && meeting_gathered.join.positions [1].batches == 2);
-    gathered_clear (&meeting_gathered);
+    assert_true (meeting_gathered.terms->epoch == 4 && meeting_gathered.terms->positions [1].batches == 2);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -143,16 +143,17 @@ bounds (void **state)
     assert_refusal (&meeting_refusal, "busy", "64 jobs wait for ranks already, at most 64 may");
     assert_int_equal (meeting_add (rendezvous, NOW, 100, "\"job\":\"j5\",\"world_size\":2,\"rank\":1"),
         RENDEZVOUS_COMPLETE);
-    gathered_clear (&meeting_gathered);
+    meeting_forget_gathered ();
     assert_int_equal (meeting_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_WAITS);
     //  A request that claims more ids than all may have.
-    join_request_t *large = meeting_join_request (rendezvous, 101, UID, RANK (1));
-    large->join.list = &s_no_ids;
-    large->join.list_count = RENDEZVOUS_BYTES_MAX / sizeof *large->join.list;
-    assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &meeting_gathered, &meeting_refusal),
+    join_t *large = meeting_join (rendezvous, 101, UID, RANK (1));
+    large->terms.list = &s_no_ids;
+    large->terms.list_count = RENDEZVOUS_BYTES_MAX / sizeof *large->terms.list;
+    assert_int_equal (rendezvous_add (rendezvous, &large, NOW, meeting_gathered.joins,
+            &meeting_gathered.terms, &meeting_refusal),
         RENDEZVOUS_REFUSED);
     assert_refusal (&meeting_refusal, "budget", "bytes already, at most 268435456 may");
-    join_request_destroy (&large);
+    join_destroy (&large);
     meeting_end (rendezvous);
 }
 
@@ -169,10 +170,10 @@ tenants_do_not_meet (void **state)
     meeting_tenants.count = 2;
     assert_int_equal (meeting_add (rendezvous, NOW, 1, RANK (0)), RENDEZVOUS_WAITS);
     meeting_tenants.present = other;
-    join_request_t *plain = meeting_join_request (rendezvous, 9, UID, "\"job\":\"j\"");
+    join_t *plain = meeting_join (rendezvous, 9, UID, "\"job\":\"j\"");
     assert_null (rendezvous_pipeline (rendezvous, other, "j"));
     assert_true (rendezvous_leaves_name (rendezvous, plain, NOW, &meeting_refusal));
-    join_request_destroy (&plain);
+    join_destroy (&plain);
     //  Another batch size, and the rank that the first one has: no refusal, and no rank is told.
     assert_int_equal (meeting_add_of (rendezvous, NOW, 2, UID + 1, RANK (0) ",\"batch_size\":16"),
         RENDEZVOUS_WAITS);
@@ -184,14 +185,14 @@ tenants_do_not_meet (void **state)
     json_decref (status);
     assert_int_equal (meeting_add_of (rendezvous, NOW, 3, UID + 1, RANK (1) ",\"batch_size\":16"),
         RENDEZVOUS_COMPLETE);
-    assert_true (meeting_gathered.join.batch_size == 16 && meeting_gathered.join.tenant == other);
-    gathered_clear (&meeting_gathered);
+    assert_true (meeting_gathered.terms->batch_size == 16 && meeting_gathered.terms->tenant == other);
+    meeting_forget_gathered ();
     assert_int_equal (meeting_outbox.count, 2);         //  one notice to each rank that began
     assert_true (rendezvous_count (rendezvous, one) == 1 && rendezvous_count (rendezvous, other) == 0);
     meeting_tenants.present = one;
     assert_int_equal (meeting_add (rendezvous, NOW, 4, RANK (1)), RENDEZVOUS_COMPLETE);
-    assert_int_equal (meeting_gathered.join.batch_size, 8);
-    gathered_clear (&meeting_gathered);
+    assert_int_equal (meeting_gathered.terms->batch_size, 8);
+    meeting_forget_gathered ();
     meeting_end (rendezvous);
 }
 
@@ -212,14 +213,15 @@ tenants_have_shares (void **state)
         assert_int_equal (meeting_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_REFUSED);
         assert_refusal (&meeting_refusal, "busy", "32 jobs wait for ranks already, at most 32 may");
         meeting_tenants.present = meeting_tenant (&meeting_tenants.other);
-        join_request_t *large = meeting_join_request (rendezvous, 101, UID,
+        join_t *large = meeting_join (rendezvous, 101, UID,
             "\"job\":\"k\",\"world_size\":2,\"rank\":1");
-        large->join.list = &s_no_ids;
-        large->join.list_count = RENDEZVOUS_BYTES_MAX / 2 / sizeof *large->join.list;
-        assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &meeting_gathered, &meeting_refusal),
+        large->terms.list = &s_no_ids;
+        large->terms.list_count = RENDEZVOUS_BYTES_MAX / 2 / sizeof *large->terms.list;
+        assert_int_equal (rendezvous_add (rendezvous, &large, NOW, meeting_gathered.joins,
+            &meeting_gathered.terms, &meeting_refusal),
             RENDEZVOUS_REFUSED);
         assert_refusal (&meeting_refusal, "budget", "at most 134217728 may");
-        join_request_destroy (&large);
+        join_destroy (&large);
         snprintf (members, sizeof members, "\"job\":\"j%d\",\"world_size\":2,\"rank\":0", turn);
         assert_int_equal (meeting_add (rendezvous, NOW, (uint8_t) (102 + turn), members), RENDEZVOUS_WAITS);
         meeting_tenants.present = meeting_tenant (&meeting_tenants.one);

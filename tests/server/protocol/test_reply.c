@@ -106,6 +106,13 @@ error_and_ended_are_the_golden_ones (void **state)
     s_assert_text (reply_ended ("left", "the client left"), s_golden ("ended", 1));
     s_assert_text (reply_ended ("stopping", "the server ends"), s_golden ("ended_stopping", 1));
     s_assert_text (reply_draining (3), s_golden ("draining", 1));
+    s_assert_text (reply_adding (false, "data set 'val': 12,000 files"), s_golden ("adding", 1));
+    s_assert_text (reply_adding (true, "data set 'val': 12,000 samples\nwarning: Gr\xc3\xb6\xc3\x9f" "e\n"),
+        s_golden ("adding_ready", 1));
+    s_assert_text (reply_adding (true, ""), strdup ("{\"state\":\"ready\",\"lines\":[]}"));
+    s_assert_text (reply_adding (true, "\nno end"),
+        strdup ("{\"state\":\"ready\",\"lines\":[\"\",\"no end\"]}"));
+    s_assert_text (reply_removed (2), s_golden ("removed", 1));
     s_assert_text (reply_notice ("gathering",
         "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
         s_golden ("notice_gathering", 1));

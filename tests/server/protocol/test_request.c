@@ -112,6 +112,19 @@ golden_join_with_ranges (void **state)
 }
 
 static void
+golden_join_at_a_path (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    s_golden_join (&message, "join_path", 17, &join);
+    assert_string_equal (json_string_value (join.path), "/data/pr\u00fcfung");
+    request_join_clear (&join);
+    assert_null (join.path);
+    message_unload (&message);
+}
+
+static void
 golden_join_with_words (void **state)
 {
     (void) state;
@@ -339,7 +352,7 @@ head_refusals (void **state)
     sent.zero = 1;
     s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
     sent = s_good_head;
-    static const uint8_t kinds [] = { 0, 15, 129, 138, 255 };
+    static const uint8_t kinds [] = { 0, 17, 129, 138, 145, 255 };
     for (size_t index = 0; index < sizeof kinds; index++) {
         sent.kind = kinds [index];
         char fragment [16];
@@ -386,6 +399,7 @@ wrong_number_of_frames (void **state)
         { WIRE_STATUS, 3, "STATUS has 2 frames, got 3" },
         { WIRE_DRAIN, 1, "DRAIN has 2 frames, got 1" }, { WIRE_DATASET, 3, "DATASET has 2 frames, got 3" },
         { WIRE_HEARTBEAT, 2, "HEARTBEAT has 1 frame, got 2" },
+        { WIRE_ADD, 1, "ADD has 2 frames, got 1" }, { WIRE_REMOVE, 3, "REMOVE has 2 frames, got 3" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         wire_head_t sent = s_good_head;
@@ -463,6 +477,94 @@ random_bytes (void **state)
     }
 }
 
+//  ---- data sets that are added and removed
+
+static void
+golden_add_and_remove (void **state)
+{
+    (void) state;
+    static const char *const words [] = { "--dataset", "val=/data/val", "--field", "val.mask=mask:/m",
+        "--tenant-datasets", "vision=val" };
+    message_t message;
+    request_add_t add;
+    request_remove_t removal;
+    refusal_t refusal;
+    s_load_head (&message, "add", WIRE_ADD, 0, 15);
+    assert_true (request_add (&message.frames [1], &add, &refusal));
+    assert_int_equal (add.count, sizeof words / sizeof *words);
+    for (size_t word = 0; word < add.count; word++)
+        assert_string_equal (add.words [word], words [word]);
+    request_add_clear (&add);
+    message_unload (&message);
+    s_load_head (&message, "remove", WIRE_REMOVE, 0, 16);
+    assert_true (request_remove (&message.frames [1], &removal, &refusal));
+    assert_string_equal (removal.dataset, "val");
+    assert_true (removal.now);
+    message_unload (&message);
+    frame_t frame = frame_of_text ("{\"dataset\": \"val\"}");
+    assert_true (request_remove (&frame, &removal, &refusal) && !removal.now);
+}
+
+static void
+additions_and_removals_that_are_refused (void **state)
+{
+    (void) state;
+    static const struct { bool adds; const char *text, *code, *fragment; } cases [] = {
+        { true, "{}", "bad_request", "ADD takes" },
+        { true, "{\"arguments\":\"--dataset\"}", "bad_request", "ADD takes" },
+        { true, "{\"arguments\":[\"--dataset\"],\"now\":true}", "bad_request", "ADD takes" },
+        { true, "{\"arguments\":[]}", "bad_request", "1 to 1024 words, as `tureen serve` takes them, got 0" },
+        { true, "{\"arguments\":[\"a\",[]]}", "bad_request", "word 2 is no text" },
+        { true, "{\"arguments\":[\"a\\u0000b\"]}", "malformed", "no JSON" },
+        { true, "[]", "malformed", "no object" },
+        { false, "{}", "bad_request", "dataset is missing" },
+        { false, "{\"dataset\":\"\"}", "bad_request", "dataset: expected a printable text" },
+        { false, "{\"dataset\":\"a\\nb\"}", "bad_request", "dataset: expected a printable text" },
+        { false, "{\"dataset\":\"val\",\"now\":1}", "bad_request", "now: expected true or false, got 1" },
+        { false, "{\"dataset\":\"val\",\"soon\":true}", "bad_request", "unknown key 'soon'" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        frame_t frame = frame_of_text (cases [index].text);
+        refusal_t refusal = { 0 };
+        request_add_t add;
+        request_remove_t removal;
+        assert_false (cases [index].adds? request_add (&frame, &add, &refusal):
+            request_remove (&frame, &removal, &refusal));
+        assert_refusal (&refusal, cases [index].code, cases [index].fragment);
+    }
+}
+
+//  As many and as long words as are taken, and one more.
+static void
+words_of_an_addition_are_bounded (void **state)
+{
+    (void) state;
+    static const struct { size_t count, bytes; bool is_taken; } cases [] = {
+        { REQUEST_WORDS_MAX, 1, true }, { REQUEST_WORDS_MAX + 1, 1, false },
+        { 1, REQUEST_WORD_BYTES_MAX, true }, { 1, REQUEST_WORD_BYTES_MAX + 1, false },
+        { 4, REQUEST_WORD_BYTES_MAX, true }
+    };
+    static char text [64 * 1024];
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        size_t used = (size_t) snprintf (text, sizeof text, "{\"arguments\":[");
+        for (size_t word = 0; word < cases [index].count; word++) {
+            used += (size_t) snprintf (text + used, sizeof text - used, "%s\"", word? ",": "");
+            memset (text + used, 'w', cases [index].bytes);
+            used += cases [index].bytes;
+            text [used++] = '"';
+        }
+        used += (size_t) snprintf (text + used, sizeof text - used, "]}");
+        frame_t frame = frame_of (text, used);
+        refusal_t refusal = { 0 };
+        request_add_t add;
+        assert_int_equal (request_add (&frame, &add, &refusal), cases [index].is_taken);
+        if (cases [index].is_taken) {
+            assert_int_equal (add.count, cases [index].count);
+            request_add_clear (&add);
+        }
+    }
+}
+
 int
 main (void)
 {
@@ -470,6 +572,7 @@ main (void)
         cmocka_unit_test (golden_messages_without_a_body),
         cmocka_unit_test (golden_progress),
         cmocka_unit_test (golden_join_with_ranges),
+        cmocka_unit_test (golden_join_at_a_path),
         cmocka_unit_test (golden_join_with_words),
         cmocka_unit_test (golden_join_with_a_list),
         cmocka_unit_test (golden_join_seeded),
@@ -485,6 +588,9 @@ main (void)
         cmocka_unit_test (progress_of_a_wrong_size),
         cmocka_unit_test (refusals_are_cut_at_a_character),
         cmocka_unit_test (random_bytes),
+        cmocka_unit_test (golden_add_and_remove),
+        cmocka_unit_test (additions_and_removals_that_are_refused),
+        cmocka_unit_test (words_of_an_addition_are_bounded),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

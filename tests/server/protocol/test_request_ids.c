@@ -7,7 +7,6 @@
 #include <string.h>
 #include <cmocka.h>
 #include "frames.h"
-#include "data_digest.h"
 #include "request.h"
 #include "seed.h"
 
@@ -166,13 +165,13 @@ taken_in_several_frames (void **state)
 //  ---- what stands for a job's ids
 
 static void
-s_assert_digest (data_digest_t digest, const char *expected)
+s_assert_digest (request_digest_t digest, const char *expected)
 {
     assert_string_equal (digest.text, expected);
 }
 
 //  Fixed for ever: they are in states that people keep.  The values are those of libxxhash on the bytes that
-//  data_digest.h says.
+//  request.h says.
 static void
 digests_do_not_change (void **state)
 {
@@ -181,10 +180,31 @@ digests_do_not_change (void **state)
     roaring_bitmap_t *odd = roaring_bitmap_create ();
     for (uint32_t id = 1; id < 300; id += 2)
         roaring_bitmap_add (odd, id);
-    s_assert_digest (data_digest_of_all (130), "e6ec194f4d996650");
-    s_assert_digest (data_digest_of_set (odd), "50f6468669a498fe");
-    s_assert_digest (data_digest_of_list (list, 6), "035d9e9681854a20");
+    s_assert_digest (request_digest_of_all (130), "e6ec194f4d996650");
+    s_assert_digest (request_digest_of_set (odd), "50f6468669a498fe");
+    s_assert_digest (request_digest_of_list (list, 6), "035d9e9681854a20");
     roaring_bitmap_free (odd);
+}
+
+//  Far apart, over several of the digest's buffers: the same as of the bytes that request.h says.
+static void
+digests_of_scattered_ids (void **state)
+{
+    (void) state;
+    enum { WORDS = 40000 };
+    static uint64_t words [1 + WORDS];
+    uint64_t random = test_seed ();
+    roaring_bitmap_t *set = roaring_bitmap_create ();
+    memcpy (words, "set", 3);
+    for (int count = 0; count < 20; count++) {
+        uint32_t id = (uint32_t) test_below (&random, WORDS * 64);
+        roaring_bitmap_add (set, id);
+        words [1 + id / 64] |= UINT64_C (1) << id % 64;
+    }
+    size_t filled = 1 + roaring_bitmap_maximum (set) / 64 + 1;
+    s_assert_digest (request_digest_of_set (set),
+        request_digest_of_bytes (words, filled * sizeof *words).text);
+    roaring_bitmap_free (set);
 }
 
 //  A set's digest is that of the same ids, however they were said; a list's is another, and knows its order.
@@ -198,19 +218,19 @@ digests_are_of_the_ids (void **state)
             *single = roaring_bitmap_create ();
         for (uint32_t id = 0; id < sizes [index]; id++)
             roaring_bitmap_add (single, id);
-        data_digest_t all = data_digest_of_all (sizes [index]);
-        s_assert_digest (data_digest_of_set (range), all.text);
-        s_assert_digest (data_digest_of_set (single), all.text);
-        assert_string_not_equal (data_digest_of_all (sizes [index] + 1).text, all.text);
+        request_digest_t all = request_digest_of_all (sizes [index]);
+        s_assert_digest (request_digest_of_set (range), all.text);
+        s_assert_digest (request_digest_of_set (single), all.text);
+        assert_string_not_equal (request_digest_of_all (sizes [index] + 1).text, all.text);
         roaring_bitmap_remove (single, sizes [index] / 2);
-        assert_string_not_equal (data_digest_of_set (single).text, all.text);
+        assert_string_not_equal (request_digest_of_set (single).text, all.text);
         roaring_bitmap_free (range);
         roaring_bitmap_free (single);
     }
     const uint32_t up [] = { 0, 1, 2 }, down [] = { 2, 1, 0 };
-    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_all (3).text);
-    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_list (down, 3).text);
-    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_list (up, 2).text);
+    assert_string_not_equal (request_digest_of_list (up, 3).text, request_digest_of_all (3).text);
+    assert_string_not_equal (request_digest_of_list (up, 3).text, request_digest_of_list (down, 3).text);
+    assert_string_not_equal (request_digest_of_list (up, 3).text, request_digest_of_list (up, 2).text);
 }
 
 static void
@@ -685,6 +705,7 @@ main (void)
         cmocka_unit_test (lists_refused),
         cmocka_unit_test (taken_in_several_frames),
         cmocka_unit_test (digests_do_not_change),
+        cmocka_unit_test (digests_of_scattered_ids),
         cmocka_unit_test (digests_are_of_the_ids),
         cmocka_unit_test (frames_above_a_mebibyte),
         cmocka_unit_test (ranges_that_end_a_container),

@@ -449,8 +449,10 @@ frames_and_unknown_members (void **state)
         { "\"frames\":[\"list\"],\"order\":\"seeded\"", "frames: \"list\" needs order \"list\"" },
         { "\"frames\":[\"list\",\"subset\"],\"order\":\"list\"", "exclude each other" },
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
+        { "\"path\":\"\"", "path: expected a text of 1 to 8192 bytes" },
+        { "\"path\":null", "path: expected a text of 1 to 8192 bytes" },
         { "\"Epochs\":1",
-            "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
+            "unknown key 'Epochs'; there are dataset, path, batch_size, epochs, drop_last, pipeline, order, "
             "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, "
             "rank_wait, nodes, node, parts, on_bad, frames" },
         { "\"\":1", "unknown key ''" },

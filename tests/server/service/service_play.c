@@ -9,9 +9,12 @@
 #include <unistd.h>
 #include "ring_server.h"
 #include "reply.h"
+#include "row.h"
 #include "service_state.h"
 #include "source.h"
 #include "tasks.h"
+#include "tenant.h"
+#include "version.h"
 
 enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18, RINGS_MAX = 256,
     RING_EVENTS_MAX = 8 };
@@ -23,11 +26,14 @@ struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; batch_row_t *cop
 struct ring_server { play_ring_t rings [RINGS_MAX]; size_t count, refused, allowed;
     ring_server_event_t events [RING_EVENTS_MAX]; size_t event_count; };
 struct tenants { tenant_t *of [4]; bool has_key; };
+struct additions { broker_t *broker; additions_state_t state; const char *text, *awaited;
+    char words [PLAY_TEXT_BYTES]; };
 
 struct play {
     struct tasks tasks;
     struct ring_server ring_server;
     struct tenants tenants;
+    struct additions additions;
     broker_t *broker;
     service_t *service;
     connection_limit_t *connection_limit;
@@ -378,7 +384,8 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
         return false;
     bool is_operator = uid == PLAY_ROOT;
     tenant_t *tenant = is_operator? self->of [0]: is_remote || uid <= PLAY_A2? self->of [1]: self->of [2];
-    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator || !self->of [3], .uid = uid,
+    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator || !self->of [3],
+        .may_add = is_operator, .uid = uid,
         .may_work = is_operator || s_play->is_worker, .only_works = s_play->is_worker,
         .user = is_remote? PLAY_KEY: uid };
     return true;
@@ -389,6 +396,73 @@ tenants_label (const tenants_t *self, const char *key)
 {
     (void) self;
     return key? "label": NULL;
+}
+
+//  ---- data sets that are added and removed
+
+additions_state_t
+additions_add (additions_t *self, const char *const *words, size_t count, const char **text_p,
+    refusal_t *refusal)
+{
+    size_t used = 0;
+    for (size_t word = 0; word < count && used < sizeof self->words; word++)
+        used += (size_t) snprintf (self->words + used, sizeof self->words - used, "%s%s", word? " ": "",
+            words [word]);
+    *text_p = self->text;
+    if (self->state == ADDITIONS_REFUSED)
+        refuse (refusal, "taken", "%s", self->text);
+    return self->state;
+}
+
+//  As the real one decides.
+bool
+additions_remove (additions_t *self, const char *name, bool now, size_t waiting, refusal_t *refusal)
+{
+    dataset_t *dataset = dataset_named (self->broker, NULL, name);
+    if (!dataset)
+        return refuse (refusal, "unknown_dataset", "no data set '%s'", name);
+    if (!now && dataset_jobs (dataset) + waiting > 0)
+        return refuse (refusal, "in_use", "%zu jobs, %zu wait", dataset_jobs (dataset), waiting);
+    dataset_remove (self->broker, dataset);
+    return true;
+}
+
+bool
+additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
+{
+    (void) tenant;
+    return self->awaited && strcmp (name, self->awaited) == 0;
+}
+
+bool
+additions_is_busy (const additions_t *self)
+{
+    return self->awaited;
+}
+
+void
+play_await (play_t *self, const char *name)
+{
+    self->additions.awaited = name;
+}
+
+void
+play_add (play_t *self, additions_state_t state, const char *text)
+{
+    self->additions.state = state;
+    self->additions.text = text;
+}
+
+const char *
+play_added (const play_t *self)
+{
+    return self->additions.words;
+}
+
+void
+play_fix_datasets (play_t *self)
+{
+    self->service->options.additions = NULL;
 }
 
 //  ---- the play
@@ -466,21 +540,21 @@ s_add_dataset (play_t *self, int index, const char *name)
     int rc = catalogue_open (&self->sources [index].catalogue, &options, error, sizeof error);
     assert (rc == 0);
     self->sources [index].jpeg_warnings_max = UINT32_MAX;
-    return broker_add_dataset (self->broker, name, PLAY_SAMPLES, BROKER_BAD_DROP, &self->sources [index]);
+    return dataset_add (self->broker, name, PLAY_SAMPLES, BROKER_BAD_DROP, &self->sources [index]);
 }
 
 static void
 s_add_tenants (play_t *self, bool with_tenants, const dataset_t *train, const dataset_t *secret)
 {
-    self->tenants.of [0] = self->tenants.of [1] = self->tenants.of [2] = broker_tenant (self->broker, NULL);
+    self->tenants.of [0] = self->tenants.of [1] = self->tenants.of [2] = tenant_named (self->broker, NULL);
     if (!with_tenants)
         return;
-    self->tenants.of [1] = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "a", .weight = 1 });
-    self->tenants.of [2] = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "b", .weight = 1 });
+    self->tenants.of [1] = tenant_add (self->broker, &(broker_tenant_t) { .name = "a", .weight = 1 });
+    self->tenants.of [2] = tenant_add (self->broker, &(broker_tenant_t) { .name = "b", .weight = 1 });
     self->tenants.of [3] = self->tenants.of [2];
-    broker_allow (self->broker, self->tenants.of [1], train);
-    broker_allow (self->broker, self->tenants.of [2], train);
-    broker_allow (self->broker, self->tenants.of [2], secret);
+    tenant_allow (self->broker, self->tenants.of [1], train);
+    tenant_allow (self->broker, self->tenants.of [2], train);
+    tenant_allow (self->broker, self->tenants.of [2], secret);
 }
 
 //  A request costs as much as play_cost says: the clock goes on each second time that it is looked at.
@@ -517,7 +591,9 @@ play_new_at (bool with_tenants, void *router)
     self->tasks.decoder = decoder_new ();
     assert (self->tasks.decoder);
     self->now_ms = 1000000;
+    self->additions = (struct additions) { .broker = self->broker, .state = ADDITIONS_READY, .text = "" };
     service_options_t service = { .broker = self->broker, .tasks = &self->tasks,
+        .additions = &self->additions,
         .ring_server = &self->ring_server, .router = router,
         .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle,
         .nanoseconds = s_clock,

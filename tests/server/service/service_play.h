@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "additions.h"
 #include "broker.h"
 #include "ring_server.h"
 #include "service.h"
@@ -83,6 +84,14 @@ size_t play_refused_rings (const play_t *self);
 void play_lack_memory (play_t *self, bool has_no_memory);
 //  The sample cannot be read.
 void play_spoil (play_t *self, uint32_t id);
+//  What the next ADDs are answered: READY with this text at first.  And the words of the last one, with a
+//  blank between; "": none came.
+void play_add (play_t *self, additions_state_t state, const char *text);
+//  A data set of this name is being opened again; lent; NULL: none.
+void play_await (play_t *self, const char *name);
+const char *play_added (const play_t *self);
+//  The server's data sets are those that it began with.
+void play_fix_datasets (play_t *self);
 //  Texts stay unread (counted) from now on, or are all read now.
 void play_stop_reading (play_t *self);
 void play_read_all (play_t *self);

@@ -1,6 +1,7 @@
 //  What `status` asks of the tasks: those of the play tell nothing but the tenant that long ones
 //  are asked for.
 #include "tasks.h"
+#include "tenant.h"
 
 const char *
 tasks_reading_mode (const tasks_t *self, bool of_stores)

@@ -130,8 +130,9 @@ test_questions (void **state)
         { "{\"dataset\":\"d\",\"first\":\"1\"}", "bad_request", "first: only with a table" },
         { "{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"-1\"}", "bad_request",
             "first: expected a row's number" },
+        { "{\"dataset\":\"d\",\"path\":7}", "bad_request", "path: expected a text of 1 to 8192 bytes" },
         { "{\"dataset\":\"d\",\"rows\":3}", "bad_request",
-            "unknown key 'rows'; there are dataset, table, label, first" }
+            "unknown key 'rows'; there are dataset, path, table, label, first" }
     };
     request_table_t wanted;
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++) {
@@ -147,6 +148,8 @@ test_questions (void **state)
         &refusal));
     assert_true (wanted.table == REQUEST_TABLE_LABEL && wanted.first == UINT64_MAX
         && !strcmp (wanted.label, "x"));
+    assert_true (s_ask ("{\"dataset\":\"d\",\"path\":\"/data/\u00fc\"}", &wanted, &refusal)
+        && !strcmp (wanted.path, "/data/\u00fc"));
     message_t message;
     wire_head_t head;
     message_load (&message, "dataset");

@@ -9,8 +9,7 @@
 #include <string.h>
 #include "frames.h"
 #include "kept_messages.h"
-#include "request_explain.h"
-#include "request_table.h"
+#include "request.h"
 #include "service_play.h"
 #include "work_messages.h"
 
@@ -97,15 +96,27 @@ s_try_work (wire_kind_t kind, const message_t *message, refusal_t *refusal)
 }
 
 static bool
+s_try_add (const message_t *message, refusal_t *refusal)
+{
+    request_add_t add;
+    if (!request_add (&message->frames [1], &add, refusal))
+        return false;
+    request_add_clear (&add);
+    return true;
+}
+
+static bool
 s_try (const message_t *message, refusal_t *refusal)
 {
     wire_head_t head;
     wire_progress_t progress;
     request_explain_t explain;
     request_table_t table;
+    request_remove_t removal;
+    bool now;
     assert_int_equal (message->frames [0].size, sizeof head);
     memcpy (&head, message->bytes [0], sizeof head);
-    if (head.kind >= WIRE_WORK_CHALLENGE)
+    if (head.kind >= WIRE_WORK_CHALLENGE && head.kind <= WIRE_WORK_TASK)
         return s_try_work ((wire_kind_t) head.kind, message, refusal);
     if (head.kind >= WIRE_JOINED)       //  to clients: test_kept_answers.c
         return true;
@@ -121,9 +132,13 @@ s_try (const message_t *message, refusal_t *refusal)
     case WIRE_EXPLAIN:
         return request_explain (&message->frames [1], &explain, refusal);
     case WIRE_DRAIN:
-        return request_drain (&message->frames [1], refusal);
+        return request_drain (&message->frames [1], &now, refusal);
     case WIRE_DATASET:
         return request_table (&message->frames [1], &table, refusal);
+    case WIRE_REMOVE:
+        return request_remove (&message->frames [1], &removal, refusal);
+    case WIRE_ADD:
+        return s_try_add (message, refusal);
     case WIRE_INLINE: case WIRE_LEAVE: case WIRE_HEARTBEAT:
         return message->count == 1;
     default:

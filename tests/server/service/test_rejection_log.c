@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "rejection_log.h"
+#include "tenant.h"
 
 enum { NOW_MS = 1000000, A = 1, B = 2 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
-#include "error_rate_limit.h"
+#include "job.h"
 #include "rejection_log.h"
 #include "reply.h"
 #include "seed.h"
@@ -101,7 +101,7 @@ a_job_belongs_to_its_client (void **state)
     play_turn (play, 0);
     assert_int_equal (play_last (play, 1, WIRE_STATUS_REPLY)->job, 0);
     play_forget_sent (play);
-    assert_non_null (broker_job (play_broker (play), job));
+    assert_non_null (job_of_id (play_broker (play), job));
     play_destroy (&play);
 }
 
@@ -264,6 +264,28 @@ only_operators_drain (void **state)
     play_destroy (&play);
 }
 
+//  Guards: an operator alone ends a server with jobs; what is no word of that is refused.
+static void
+only_operators_end_it (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    play_say_text (play, 1, PLAY_A1, WIRE_DRAIN, 0, 1, "{\"now\": true}");
+    assert_error_for (play, 1, 1, "forbidden", "operator");
+    const char *wrong [] = { "{\"now\": 1}", "{\"now\": null}", "{\"soon\": true}",
+        "{\"now\": true, \"x\": 0}" };
+    for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
+        play_say_text (play, 1, PLAY_ROOT, WIRE_DRAIN, 0, 2 + index, wrong [index]);
+        assert_error_for (play, 1, 2 + index, "bad_request", "now");
+    }
+    assert_false (service_ends_now (play_service (play)));
+    assert_false (broker_is_draining (play_broker (play)));
+    play_say_text (play, 1, PLAY_ROOT, WIRE_DRAIN, 0, 9, "{\"now\": true}");
+    assert_non_null (play_last (play, 1, WIRE_DRAINING));
+    assert_true (service_ends_now (play_service (play)));
+    play_destroy (&play);
+}
+
 //  A head of another version gets an answer that clients of all versions can read, whatever the kind.
 static void
 other_versions_are_told_ours (void **state)
@@ -291,23 +313,24 @@ error_rate_limit_by_hand (void **state)
     error_rate_limit_t *error_rate_limit = calloc (1, sizeof *error_rate_limit);
     assert_non_null (error_rate_limit);
     int64_t now_ms = 5;
-    for (int count = 0; count < ERROR_RATE_LIMIT_BURST; count++)
-        assert_true (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
-    assert_false (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
-    assert_true (error_rate_limit_take (error_rate_limit, 2, 1000, now_ms)
-        && error_rate_limit_take (error_rate_limit, 1, 1001, now_ms));
+    for (int count = 0; count < REJECTION_LOG_ANSWER_BURST; count++)
+        assert_true (rejection_log_take_answer (error_rate_limit, 1, 1000, now_ms));
+    assert_false (rejection_log_take_answer (error_rate_limit, 1, 1000, now_ms));
+    assert_true (rejection_log_take_answer (error_rate_limit, 2, 1000, now_ms)
+        && rejection_log_take_answer (error_rate_limit, 1, 1001, now_ms));
     size_t given = 0;
     for (; now_ms <= 10005; now_ms++)
-        given += error_rate_limit_take (error_rate_limit, 1, 1000, now_ms);
-    assert_in_range (given, 10 * ERROR_RATE_LIMIT_A_SECOND - 1, 10 * ERROR_RATE_LIMIT_A_SECOND + 1);
+        given += rejection_log_take_answer (error_rate_limit, 1, 1000, now_ms);
+    assert_in_range (given, 10 * REJECTION_LOG_ANSWER_A_SECOND - 1, 10 * REJECTION_LOG_ANSWER_A_SECOND + 1);
     //  A long pause gives a burst, not more; whatever the clock says.
     now_ms = INT64_MAX / 2;
-    for (given = 0; error_rate_limit_take (error_rate_limit, 1, 1000, now_ms); given++);
-    assert_int_equal (given, ERROR_RATE_LIMIT_BURST);
+    for (given = 0; rejection_log_take_answer (error_rate_limit, 1, 1000, now_ms); given++);
+    assert_int_equal (given, REJECTION_LOG_ANSWER_BURST);
     //  More users than there are entries: users that come again are told apart.
-    for (uint64_t user = 0; user < 3 * ERROR_RATE_LIMIT_USERS_MAX; user++)
-        assert_true (error_rate_limit_take (error_rate_limit, 7, user, ++now_ms));
-    assert_true (error_rate_limit_take (error_rate_limit, 7, 3 * ERROR_RATE_LIMIT_USERS_MAX - 1, now_ms));
+    for (uint64_t user = 0; user < 3 * REJECTION_LOG_ANSWER_USERS_MAX; user++)
+        assert_true (rejection_log_take_answer (error_rate_limit, 7, user, ++now_ms));
+    assert_true (rejection_log_take_answer (error_rate_limit, 7, 3 * REJECTION_LOG_ANSWER_USERS_MAX - 1,
+        now_ms));
     free (error_rate_limit);
 }
 
@@ -321,7 +344,7 @@ errors_are_limited_by_user (void **state)
     size_t answered = 0;
     for (uint32_t peer = 1; peer <= 50; peer++)
         answered += play_count (play, peer, WIRE_ERROR);
-    assert_int_equal (answered, ERROR_RATE_LIMIT_BURST);
+    assert_int_equal (answered, REJECTION_LOG_ANSWER_BURST);
     //  Another user of the tenant, and another tenant, get their errors; and a correct request is answered.
     play_say (play, 60, PLAY_A2, WIRE_PROGRESS, 1, 2, "short", 5);
     assert_error_for (play, 60, 2, "unknown_job", "");
@@ -333,7 +356,7 @@ errors_are_limited_by_user (void **state)
     assert_error_for (play, 63, 2, "unknown_job", "");
     json_t *status = play_status (play, PLAY_ROOT);
     assert_int_equal (json_integer_value (json_object_get (status, "unanswered")),
-        3000 - ERROR_RATE_LIMIT_BURST);
+        3000 - REJECTION_LOG_ANSWER_BURST);
     assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
         "unknown_job")), 3002);
     size_t index;
@@ -341,7 +364,7 @@ errors_are_limited_by_user (void **state)
     json_array_foreach (json_object_get (status, "tenants"), index, tenant)
         assert_int_equal (json_integer_value (json_object_get (tenant, "unanswered")),
             strcmp (json_string_value (json_object_get (tenant, "name")), "a") == 0?
-            3000 - ERROR_RATE_LIMIT_BURST: 0);
+            3000 - REJECTION_LOG_ANSWER_BURST: 0);
     assert_int_equal (index, 3);
     json_decref (status);
     //  The log has a line of them a second, with their number.
@@ -654,9 +677,9 @@ a_revoked_key_loses_all (void **state)
     assert_int_equal (play_revoke (play), 1);
     assert_non_null (strstr (play_last (play, 1, WIRE_ENDED)->text, "\"revoked\""));
     play_turn (play, 2000);
-    assert_null (broker_job (play_broker (play), job));
-    assert_non_null (broker_job (play_broker (play), others));
-    assert_non_null (broker_job (play_broker (play), same_tenant));
+    assert_null (job_of_id (play_broker (play), job));
+    assert_non_null (job_of_id (play_broker (play), others));
+    assert_non_null (job_of_id (play_broker (play), same_tenant));
     assert_int_equal (service_jobs (play_service (play)), 2);
     assert_error_for (play, 4, 1, "revoked", "");
     assert_error_for (play, 5, 1, "revoked", "");
@@ -668,7 +691,8 @@ a_revoked_key_loses_all (void **state)
             count % 2? "{}": JOIN_TRAIN);
     assert_error_for (play, 1, 1, "revoked", "");
     //  One went to 5.
-    assert_in_range (play_count (play, 1, 0) - before, ERROR_RATE_LIMIT_BURST - 1, ERROR_RATE_LIMIT_BURST);
+    assert_in_range (play_count (play, 1, 0) - before, REJECTION_LOG_ANSWER_BURST - 1,
+        REJECTION_LOG_ANSWER_BURST);
     assert_int_equal (play_count (play, 1, WIRE_ERROR), play_count (play, 1, 0) - before);
     s_take_all (play, 2, PLAY_B, others);
     assert_int_equal (play_count (play, 2, WIRE_BATCH), 3 * PLAY_SAMPLES / 4);
@@ -767,6 +791,7 @@ main (void)
         cmocka_unit_test (unknown_and_forbidden_look_the_same),
         cmocka_unit_test (a_stranger_gets_no_answer),
         cmocka_unit_test (only_operators_drain),
+        cmocka_unit_test (only_operators_end_it),
         cmocka_unit_test (other_versions_are_told_ours),
         cmocka_unit_test (error_rate_limit_by_hand),
         cmocka_unit_test (errors_are_limited_by_user),

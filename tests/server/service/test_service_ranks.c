@@ -13,6 +13,7 @@
 #include "reply.h"
 #include "service_asserts.h"
 #include "service_play.h"
+#include "tenant.h"
 
 //  Connections: of rank 0, of rank 1, of the client that comes for rank 1 after it, and of others.
 enum { ZERO = 1, ONE = 2, ONE_AGAIN = 3, OTHER = 4, ANOTHER = 5 };
@@ -294,8 +295,8 @@ a_tenant_waits_in_its_share (void **state)
     (void) state;
     play_t *play = play_new (true);
     broker_t *broker = play_broker (play);
-    broker_limit (broker, broker_tenant (broker, "b"), &(broker_tenant_t) { .name = "b", .weight = 100 });
-    assert_int_equal (broker_share (broker, broker_tenant (broker, "a"), ARRIVALS_RETURNING_MAX), 1);
+    tenant_limit (broker, tenant_named (broker, "b"), &(broker_tenant_t) { .name = "b", .weight = 100 });
+    assert_int_equal (tenant_share (broker, tenant_named (broker, "a"), ARRIVALS_RETURNING_MAX), 1);
     enum { MATE = 11 };
     uint64_t job = s_begin (play, PLAY_A1);
     s_join (play, MATE, PLAY_A2, RANK_OF ("other", 0, INSTANCE ("a")));

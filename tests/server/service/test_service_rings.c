@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include "job.h"
 #include "reply.h"
 #include "service_asserts.h"
 #include "service_play.h"
@@ -228,7 +229,7 @@ a_job_may_want_all_samples (void **state)
     json_decref (s_joined (play, 2, &job));
     assert_int_equal (s_take_all (play, 2, PLAY_B, job), 3 * PLAY_SAMPLES / BATCH);
     json_decref (s_joined (play, 1, &job));
-    for (int turn = 0; turn < 2000 && broker_job (play_broker (play), job); turn++) {
+    for (int turn = 0; turn < 2000 && job_of_id (play_broker (play), job); turn++) {
         uint64_t taken = play_count (play, 1, WIRE_BATCH);
         wire_progress_t progress = { taken, taken, 0 };
         play_say (play, 1, PLAY_A1, WIRE_PROGRESS, job, 5, &progress, sizeof progress);
@@ -322,7 +323,7 @@ a_closed_one_ends_its_job (void **state)
     play_turn (play, 50);
     play_ring_event (play, RING_SERVER_CLOSED, key);
     play_turn (play, 50);
-    assert_null (broker_job (play_broker (play), job));
+    assert_null (job_of_id (play_broker (play), job));
     assert_non_null (strstr (play_log (play), "is gone: its client closed the ring's socket"));
     s_take_all (play, 2, PLAY_B, other_job);
     assert_int_equal (service_jobs (play_service (play)), 1);
@@ -372,7 +373,7 @@ no_memory_for_a_batch_ends_its_job (void **state)
     assert_non_null (strstr (play_last (play, 1, WIRE_ENDED)->text, "\"memory\""));
     s_take_all (play, 2, PLAY_B, other_job);
     assert_int_equal (service_jobs (play_service (play)), 1);
-    assert_null (broker_job (play_broker (play), job));
+    assert_null (job_of_id (play_broker (play), job));
     play_destroy (&play);
 }
 

@@ -324,7 +324,7 @@ help_comes_first (void **state)
     size_t size;
     FILE *stream = open_memstream (&help, &size);
     assert_non_null (stream);
-    options_help (stream);
+    option_help (options_table (), stream);
     fclose (stream);
     for (size_t index = 0; index < sizeof words / sizeof *words; index++)
         if (!strstr (help, words [index]))

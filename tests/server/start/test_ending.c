@@ -1,4 +1,4 @@
-//  ending.h in a process that one of its threads keeps from ending, and in one that ends in time.
+//  serve.h in a process that one of its threads keeps from ending, and in one that ends in time.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,11 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "ending.h"
+#include "serve.h"
 
 enum { STATUS = 7, LINES_BYTES = 1000 };
 
-//  The exit status of a process that has begun to end.  is_kept: its own thread never comes to ending_end.
+//  The exit status of a process that has begun to end.  is_kept: its own thread never comes to
+//  serve_ending_end.
 //  lines: its log.
 static int
 s_end (bool is_kept, char lines [LINES_BYTES])
@@ -25,12 +26,12 @@ s_end (bool is_kept, char lines [LINES_BYTES])
     if (child == 0) {
         log_t log = { .descriptor = ends [1] };
         serve_endpoints_t endpoints = { 0 };
-        ending_t ending;
-        ending_begin (&ending, &log, &endpoints, STATUS);
+        serve_ending_t ending;
+        serve_ending_begin (&ending, &log, &endpoints, STATUS);
         if (is_kept)
             for (;;)
                 pause ();
-        ending_end (&ending);
+        serve_ending_end (&ending);
         _exit (STATUS + 1);
     }
     close (ends [1]);

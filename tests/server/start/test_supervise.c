@@ -102,7 +102,8 @@ s_begin (const world_t *world, const char *script, int64_t pause_ms)
     char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script,
         (char *) (uintptr_t) world->seen, NULL };
     log_t log = { .descriptor = open (world->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) };
-    supervise_options_t options = { .path = "/bin/sh", .argv = argv, .pause_ms = pause_ms, .log = &log };
+    supervise_options_t options = { .path = "/bin/sh", .argv = argv, .pause_ms = pause_ms, .kept = 9,
+        .log = &log };
     _exit (supervise_run (&options));
 }
 
@@ -145,13 +146,14 @@ test_death_by_a_signal (void **state)
 {
     const world_t *world = *state;
     const char *script = "echo \"begun $TUREEN_SUPERVISED.\" >> $0; case $TUREEN_SUPERVISED in "
-        "*:0) kill -ABRT $$;; *:1) kill -SEGV $$;; *:2) kill -KILL $$;; *:3) kill -TERM $$;; *) exit 9;; "
+        "*:0:9) kill -ABRT $$;; *:1:9) kill -SEGV $$;; *:2:9) kill -KILL $$;; *:3:9) kill -TERM $$;; *) "
+        "exit 9;; "
         "esac; sleep 60";
     pid_t process = s_begin (world, script, FAST_MS);
     assert_int_equal (s_end (process), 9);
     char line [64];
     for (int life = 0; life < 5; life++) {
-        snprintf (line, sizeof line, "begun %ld:%d.\n", (long) process, life);
+        snprintf (line, sizeof line, "begun %ld:%d:9.\n", (long) process, life);
         assert_int_equal (s_count (world->seen, line), 1);
     }
     assert_int_equal (s_count (world->seen, "begun"), 5);
@@ -253,7 +255,7 @@ test_a_hangup_that_is_ignored (void **state)
     const world_t *world = *state;
     signal (SIGHUP, SIG_IGN);
     pid_t process = s_begin (world,
-        "case $TUREEN_SUPERVISED in *:0) echo begun >> $0; while [ ! -e $0.go ]; do sleep .02; done; "
+        "case $TUREEN_SUPERVISED in *:0:9) echo begun >> $0; while [ ! -e $0.go ]; do sleep .02; done; "
         "rm $0.go; kill -KILL $$;; *) exit 4;; esac", FAST_MS);
     signal (SIGHUP, SIG_DFL);
     s_wait_for (world->seen, "begun", 1);
@@ -272,7 +274,7 @@ test_children_that_are_ignored (void **state)
     const world_t *world = *state;
     signal (SIGCHLD, SIG_IGN);
     pid_t process = s_begin (world,
-        "echo here >> $0; [ $TUREEN_SUPERVISED != ${TUREEN_SUPERVISED%:0} ] && kill -KILL $$; exit 4",
+        "echo here >> $0; [ $TUREEN_SUPERVISED != ${TUREEN_SUPERVISED%:0:9} ] && kill -KILL $$; exit 4",
         FAST_MS);
     signal (SIGCHLD, SIG_DFL);
     assert_int_equal (s_end (process), 4);
@@ -305,22 +307,27 @@ test_a_supervised_child (void **state)
 {
     (void) state;
     uint64_t restarts = 5;
-    static const char *const texts [] = { NULL, "", "nonsense", "1", "999999999:3" };
+    int kept = 5;
+    static const char *const texts [] = { NULL, "", "nonsense", "1", "999999999:3:0", "1:3" };
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
         if (texts [index])
             setenv ("TUREEN_SUPERVISED", texts [index], 1);
-        assert_false (supervise_is_child (&restarts));
+        assert_false (supervise_is_child (&restarts, &kept));
+        assert_int_equal (kept, -1);
         assert_null (getenv ("TUREEN_SUPERVISED"));
     }
     char text [64];
-    snprintf (text, sizeof text, "%ld:7", (long) getppid ());
+    snprintf (text, sizeof text, "%ld:7:1", (long) getppid ());
     setenv ("TUREEN_SUPERVISED", text, 1);
     char name [16];
     prctl (PR_GET_NAME, name);
-    assert_true (supervise_is_child (&restarts));
+    assert_true (supervise_is_child (&restarts, &kept));
     prctl (PR_SET_NAME, name);
     assert_int_equal (restarts, 7);
-    assert_false (supervise_is_child (&restarts));
+    assert_int_equal (kept, 1);
+    assert_int_equal (fcntl (kept, F_GETFD), FD_CLOEXEC);
+    fcntl (kept, F_SETFD, 0);
+    assert_false (supervise_is_child (&restarts, &kept));
 }
 
 int

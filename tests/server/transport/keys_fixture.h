@@ -5,7 +5,6 @@
 #define KEYS_FIXTURE_H
 #include <time.h>
 #include "keys.h"
-#include "keys_folder.h"
 #include "scratch.h"
 
 enum { ERROR_BYTES = 512 };

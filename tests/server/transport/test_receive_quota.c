@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "effort.h"
-#include "zmtp_parser.h"
 #include "receive_quota.h"
 #include "scratch.h"
 #include "seed.h"
@@ -422,9 +421,7 @@ frames_are_told_wherever_bytes_are_cut (void **state)
     for (uint64_t seed = test_seed (), round = 0; round < EFFORT (2000); seed++, round++) {
         uint64_t random = seed;
         static uint8_t stream [1 << 16];
-        size_t size = 64;
-        zmtp_parser_news_t sum = { .frames = 0 }, news;
-        zmtp_parser_t zmtp_parser = { .greeted = 0 };
+        size_t size = 64, held = 0, open = 0;
         memset (stream, 0, sizeof stream);
         stream [0] = 0xff;
         stream [9] = 0x7f;
@@ -441,27 +438,23 @@ frames_are_told_wherever_bytes_are_cut (void **state)
             stream [size++] = (uint8_t) body;
             for (size_t at = 0; at < body; at++)
                 stream [size++] = (uint8_t) test_below (&random, 256);
-            sum.frames += !is_command;
-            sum.body_bytes += is_command? 0: body;
             if (is_command)
                 continue;
-            sum.open_frames = more? sum.open_frames + 1: 0;
-            sum.open_bytes = more? sum.open_bytes + body: 0;
+            held += RECEIVE_QUOTA_FRAME_BYTES + body;
+            open = more? open + RECEIVE_QUOTA_FRAME_BYTES + body: 0;
         }
-        zmtp_parser_news_t found = { .frames = 0 };
+        receive_quota_accepted (500, 7);
         for (size_t at = 0, part; at < size; at += part) {
             part = 1 + test_below (&random, test_below (&random, 2)? 5: 3000);
             part = part < size - at? part: size - at;
-            zmtp_parser_pass (&zmtp_parser, stream + at, part, 1 << 20, &news);
-            found.frames += news.frames;
-            found.body_bytes += news.body_bytes;
-            found.open_frames = news.open_frames + (news.has_ended? 0: found.open_frames);
-            found.open_bytes = news.open_bytes + (news.has_ended? 0: found.open_bytes);
-            assert_int_equal (zmtp_parser.frames, found.open_frames);
+            receive_quota_received (500, stream + at, part);
         }
-        assert_false (zmtp_parser.is_wrong);
-        assert_true (found.frames == sum.frames && found.body_bytes == sum.body_bytes);
-        assert_true (found.open_frames == sum.open_frames && found.open_bytes == sum.open_bytes);
+        assert_true (receive_quota_may_receive (500));
+        assert_int_equal (receive_quota_bytes (), held);
+        receive_quota_closed (500);
+        assert_int_equal (receive_quota_bytes (), held - open);         //  the server cannot take the rest
+        receive_quota_settled ();
+        assert_int_equal (receive_quota_bytes (), 0);
     }
 }
 

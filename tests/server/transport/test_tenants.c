@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 #include "seed.h"
-#include "serve_tenants.h"
+#include "serve.h"
+#include "tenant.h"
 
 enum { ALICE = 1001, ANNE = 1002, BOB = 2001, MALLORY = 3001 };
 static const uid_t REMOTE = (uid_t) -1;
@@ -74,7 +75,7 @@ start (fixture_t *self, const char *settings, bool with_keys)
         .seed = 1 };
     self->broker = broker_new (&options);
     for (size_t index = 0; index < 3; index++)
-        broker_add_dataset (self->broker, self->options.datasets [index].name, 100, BROKER_BAD_DROP, NULL);
+        dataset_add (self->broker, self->options.datasets [index].name, 100, BROKER_BAD_DROP, NULL);
     self->tenants = serve_tenants (self->broker, &self->options,
         with_keys? (const keys_t *) (const void *) &s_keys: NULL);
     assert_non_null (self->tenants);
@@ -105,6 +106,7 @@ assert_caller (const fixture_t *self, uid_t uid, const char *key, const char *te
         fail_msg ("user %u, key %s: no tenant", uid, key? key: "none");
     assert_string_equal (tenant_name (caller.tenant), tenant);
     assert_int_equal (caller.is_operator, is_operator);
+    assert_int_equal (caller.may_add, is_operator && !self->options.open);
     assert_int_equal (caller.uid, uid);
     return caller;
 }
@@ -151,7 +153,7 @@ test_users (void **state)
     caller_t bob = assert_caller (&self, BOB, NULL, "text", false),
         operator = assert_caller (&self, 0, NULL, "operator", true);
     assert_true (alice.tenant == anne.tenant && alice.tenant != bob.tenant
-        && operator.tenant == broker_tenant (self.broker, NULL));
+        && operator.tenant == tenant_named (self.broker, NULL));
     assert_false (caller_is (&alice, &anne));
     assert_false (caller_is (&alice, &bob));
     assert_true (caller_is (&alice, &alice));
@@ -162,11 +164,11 @@ test_users (void **state)
     static const struct { const char *dataset; bool vision, text; } rights [] = {
         { "one", true, true }, { "two", false, true }, { "three", true, true } };
     for (size_t index = 0; index < 3; index++) {
-        const dataset_t *dataset = broker_dataset (self.broker, NULL, rights [index].dataset);
+        const dataset_t *dataset = dataset_named (self.broker, NULL, rights [index].dataset);
         assert_int_equal (tenant_may_use (alice.tenant, dataset), rights [index].vision);
         assert_int_equal (tenant_may_use (bob.tenant, dataset), rights [index].text);
         assert_true (tenant_may_use (operator.tenant, dataset));
-        assert_int_equal (broker_dataset (self.broker, alice.tenant, rights [index].dataset) != NULL,
+        assert_int_equal (dataset_named (self.broker, alice.tenant, rights [index].dataset) != NULL,
             rights [index].vision);
     }
     stop (&self);
@@ -259,11 +261,11 @@ test_limits (void **state)
     fixture_t self;
     start (&self, "--group 5 --tenant a=1001 --tenant b=1002 --tenant-weight a=5 --tenant-weight operator=2 "
         "--tenant-jobs a=7", false);
-    assert_int_equal (broker_tenants (self.broker), 3);
+    assert_int_equal (tenant_total (self.broker), 3);
     static const struct { const char *name; uint64_t part;
         } parts [] = { { "a", 5000 }, { "b", 1000 }, { "operator", 2000 } };
     for (size_t index = 0; index < 3; index++)
-        assert_in_range (broker_share (self.broker, broker_tenant (self.broker, parts [index].name), 8000),
+        assert_in_range (tenant_share (self.broker, tenant_named (self.broker, parts [index].name), 8000),
             parts [index].part - 10, parts [index].part);
     broker_check (self.broker);
     stop (&self);
@@ -279,16 +281,16 @@ test_connections (void **state)
     start (&self, "--group 5 --tenant a=1001,0 --tenant b=1002 --tenant-jobs a=10 --tenant-weight b=2",
         false);
     //  Also where it is one of a tenant's: what it has takes no place of the others'.
-    tenant = broker_tenant (self.broker, "a");
+    tenant = tenant_named (self.broker, "a");
     assert_true (tenants_connections_max (self.tenants, 0, 100000, &tenant) == SIZE_MAX);
     assert_null (tenant);
     assert_true (tenants_connections_max (self.tenants, OWN, 100000, &tenant) == SIZE_MAX);
     assert_int_equal (tenants_connections_max (self.tenants, 1001, 100000, &tenant), 64 + 4 * 10);
-    assert_ptr_equal (tenant, broker_tenant (self.broker, "a"));
+    assert_ptr_equal (tenant, tenant_named (self.broker, "a"));
     //  Without a limit of its own: by the jobs that its weight stands for.
     size_t most = tenants_connections_max (self.tenants, 1002, 100000, &tenant);
-    assert_int_equal (most, 64 + 4 * broker_share (self.broker, tenant, 256));
-    assert_ptr_equal (tenant, broker_tenant (self.broker, "b"));
+    assert_int_equal (most, 64 + 4 * tenant_share (self.broker, tenant, 256));
+    assert_ptr_equal (tenant, tenant_named (self.broker, "b"));
     //  Where descriptors are few: its part of half of them.
     assert_in_range (tenants_connections_max (self.tenants, 1001, 256, &tenant), 30, 32);
     assert_in_range (tenants_connections_max (self.tenants, 1002, 256, &tenant), 60, 64);

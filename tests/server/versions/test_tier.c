@@ -13,7 +13,6 @@
 #include "seed.h"
 #include "simulated_memory.h"
 #include "tier.h"
-#include "slow_job_quota.h"
 
 //  ---- anything may come and go
 
@@ -288,10 +287,10 @@ s_begin (world_t *self, raw_policy_t raw, sampler_policy_t policy, size_t limit_
     self->version_index = version_index_new (20, seed);
     version_index_on_kind_end (self->version_index, s_kind_ended, NULL);
     raw_pool_options_t options = {
-        .policy = raw, .samples = SAMPLES, .order = self->order, .breaks = breaks, .break_count = 2,
+        .samples = SAMPLES, .order = self->order, .breaks = breaks, .break_count = 2,
         .limit_bytes = limit_bytes, .piece = PIECE, .chunk = 8
     };
-    self->tier = tier_new (self->version_index, self->sampler, &options, s_bytes, NULL, seed);
+    self->tier = tier_new (self->version_index, self->sampler, raw, &options, s_bytes, NULL, seed);
     raw_pool_on_leave (tier_pool (self->tier), s_left, self);
 }
 
@@ -375,7 +374,7 @@ s_draw_alone (world_t *self, guest_t *guest)
 }
 
 //  A fast job, one near the end of its epoch, and a slow one for which too much waits.  The jobs are ranked
-//  (turns.h) at a draw of the second's: the third has drawn one sample more and goes before it.  Now what is
+//  (tier.c) at a draw of the second's: the third has drawn one sample more and goes before it.  Now what is
 //  of the second gives way, and may be just what it has taken, which was to stay for its next epoch.
 static uint32_t
 s_rank_at_a_draw (uint64_t seed)
@@ -387,7 +386,7 @@ s_rank_at_a_draw (uint64_t seed)
     uint32_t from = 60, to = from + slow_draws + (uint32_t) test_below (&self.seed, 4);
     s_join_on (&self, fast, 0, from);
     s_draw_alone (&self, fast);
-    uint32_t ranking = SLOW_JOB_QUOTA_DRAWS_A_JOB + raw_pool_resident_count (tier_pool (self.tier));
+    uint32_t ranking = TIER_RANKING_DRAWS + raw_pool_resident_count (tier_pool (self.tier));
     s_join_on (&self, ending, from, to);
     uint32_t joins = 30 + (uint32_t) test_below (&self.seed, 60);
     for (uint32_t draw = 1; draw < ranking; draw++) {

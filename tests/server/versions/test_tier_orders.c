@@ -274,7 +274,7 @@ s_single_share (const tier_result_t *result, size_t from, size_t to, uint32_t sa
     return (double) singles / ((double) (to - from) * samples);
 }
 
-//  Without the rule (turns.h) 'other data' costs a single read for each sample drawn, from the second epoch
+//  Without the rule (tier.c) 'other data' costs a single read for each sample drawn, from the second epoch
 //  on.
 static void
 test_a_stalled_job_costs_others_little (void **state)

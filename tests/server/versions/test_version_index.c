@@ -360,6 +360,53 @@ test_versions_of_a_sample_do_not_pile_up (void **state)
     s_clear (&scene);
 }
 
+enum { SCENES = 60, PREPARED_BEFORE = 4 };
+
+//  The others draw every sample, of which there are so many versions, and count which one each gets.
+static void
+s_count_picks (sampler_policy_t policy, uint32_t seed, uint32_t picks [PREPARED_BEFORE])
+{
+    scene_t scene = { .version_index = version_index_new (VERSION_BYTES * 1000, seed), .room = 1000 };
+    scene.sampler = sampler_new (SAMPLES, policy, seed);
+    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_SHARED);
+    for (size_t other = 1; other < JOBS; other++)
+        s_enter (&scene, SAMPLER_ORDER_SHARED);
+    for (size_t epoch = 0; epoch < PREPARED_BEFORE; epoch++) {
+        for (uint32_t id = 0; id < SAMPLES; id++)
+            s_take (&scene, first, id);
+        version_index_epoch_begin (scene.version_index, first);
+    }
+    for (size_t other = 1; other < JOBS; other++)
+        for (uint32_t id = 0; id < SAMPLES; id++) {
+            version_t *version;
+            uint64_t scheduled = 0;
+            consumer_t *consumer = &scene.consumers [other];
+            sampler_offer_t offer;
+            sampler_round_begin (scene.sampler, &consumer->sampler_job, 1);
+            assert_true (sampler_offer (scene.sampler, &offer));
+            version_index_draw (scene.version_index, &consumer, 1, id, &version, &scheduled);
+            assert_int_equal (scheduled, 0);
+            assert_true (version->draw < PREPARED_BEFORE);
+            picks [version->draw]++;
+            prepared_unpin (version_index_prepared (scene.version_index), version);
+            assert_false (sampler_offer (scene.sampler, &offer));
+        }
+    s_clear (&scene);
+}
+
+//  Guards: of several versions of a sample a job gets each as likely.  A count is 1,080 +- 28.5; by chance a
+//  right program fails once in a million runs.
+static void
+test_any_of_several_versions_is_as_likely (void **state)
+{
+    uint32_t picks [PREPARED_BEFORE] = { 0 };
+    const uint32_t expected = SCENES * (JOBS - 1) * SAMPLES / PREPARED_BEFORE;
+    for (uint32_t scene = 0; scene < SCENES; scene++)
+        s_count_picks (*(const sampler_policy_t *) *state, (uint32_t) test_seed () + scene, picks);
+    for (size_t draw = 0; draw < PREPARED_BEFORE; draw++)
+        assert_in_range (picks [draw], expected - 150, expected + 150);
+}
+
 static sampler_policy_t s_dsa = SAMPLER_POLICY_DSA, s_follow = SAMPLER_POLICY_FOLLOW;
 
 int
@@ -374,6 +421,8 @@ main (void)
         cmocka_unit_test (test_what_goes_when_an_epoch_begins_is_lost_to_the_others),
         cmocka_unit_test (test_the_same_pixels_are_prepared_again),
         cmocka_unit_test (test_what_the_last_one_leaves_is_dropped),
+        { "dsa_any_is_as_likely", test_any_of_several_versions_is_as_likely, NULL, NULL, &s_dsa },
+        { "follow_any_is_as_likely", test_any_of_several_versions_is_as_likely, NULL, NULL, &s_follow },
         { "dsa_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_dsa },
         { "follow_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_follow }
     };

@@ -20,7 +20,8 @@ play_with_files (void *state)
 
 //  *self_p is for catalogue_destroy; its samples have no files.
 static inline int
-play_parse (catalogue_t **self_p, labels_format_t format, const char *text, char *error, size_t error_bytes)
+play_parse (catalogue_t **self_p, const labels_reader_t *reader, const char *text, char *error,
+    size_t error_bytes)
 {
     catalogue_t *self = catalogue_new ();
     assert_non_null (self);
@@ -30,7 +31,7 @@ play_parse (catalogue_t **self_p, labels_format_t format, const char *text, char
     draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
     error [0] = 0;
     *self_p = self;
-    return catalogue_labels_parse (&draft, format, text, strlen (text));
+    return catalogue_labels_parse (&draft, reader, text, strlen (text));
 }
 
 #endif

@@ -259,6 +259,29 @@ test_no_class_folders (void **state)
     assert_refused (in (*state, ""), -ENODATA, "no class folders", "one folder for each class");
 }
 
+//  Guards: a table of labels is named with the command that makes a labels file of it, before it makes all
+//  images one class in silence.
+static void
+test_a_table_beside_the_images (void **state)
+{
+    catalogue_t *self;
+    char error [500];
+    catalogue_options_t options = { .path = in (*state, "") };
+    make_file (*state, "Train.CSV", 1);
+    make_file (*state, "x.jpg", 1);
+    assert_refused (in (*state, ""), -ENODATA, "a table, 'Train.CSV'", "/Train.CSV`");
+    assert_refused (in (*state, "Train.CSV"), -ENOTDIR, "Train.CSV", "`python3 -m tureen.labels`");
+    make_file (*state, "images/x.jpg", 1);
+    assert_int_equal (catalogue_open (&self, &options, error, sizeof error), 0);
+    assert_non_null (strstr (catalogue_doubt (self, 0), "one class, 'images', and there is a table, "
+        "'Train.CSV'"));
+    catalogue_destroy (&self);
+    make_file (*state, "others/x.jpg", 1);
+    assert_int_equal (catalogue_open (&self, &options, error, sizeof error), 0);
+    assert_null (catalogue_doubt (self, 0));
+    catalogue_destroy (&self);
+}
+
 //  Guards: files of which packs are made are named with the command; tar files before tables about them.
 static void
 test_files_to_pack_in_place_of_class_folders (void **state)
@@ -321,6 +344,9 @@ test_empty_classes_that_stay (void **state)
     unlink (in (*state, "a/x.jpg"));
     unlink (in (*state, "c/x.jpg"));
     assert_refused_with (&options, -ENODATA, "3 of the 3 class folders", "or add images (");
+    make_file (*state, "b/noise", 1);
+    make_file (*state, "b/noise.FLAC", 1);
+    assert_refused_with (&options, -ENODATA, "3 of the 3 class folders", "--extensions NAME=.flac");
 }
 
 //  Guards: labels by another catalogue's classes, whatever its order; unknown ones are refused.
@@ -563,6 +589,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_memory_per_sample, begin, end),
         cmocka_unit_test_setup_teardown (test_no_such_folder, begin, end),
         cmocka_unit_test_setup_teardown (test_a_file_is_no_folder, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_table_beside_the_images, begin, end),
         cmocka_unit_test_setup_teardown (test_no_class_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_files_to_pack_in_place_of_class_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_without_images, begin, end),

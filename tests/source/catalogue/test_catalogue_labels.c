@@ -215,11 +215,11 @@ test_a_folder_named_like_it (void **state)
 //  -- without the disk
 
 static catalogue_t *
-parse_good (labels_format_t format, const char *text)
+parse_good (const labels_reader_t *reader, const char *text)
 {
     catalogue_t *self;
     char error [ERROR_BYTES];
-    int rc = play_parse (&self, format, text, error, sizeof error);
+    int rc = play_parse (&self, reader, text, error, sizeof error);
     if (rc)
         fail_msg ("%d: %s", rc, error);
     return self;
@@ -232,7 +232,7 @@ assert_kind (const char *first, const char *second, const char *dtype, uint32_t 
     char text [200], error [ERROR_BYTES];
     snprintf (text, sizeof text, "path\tx\na\t%s\nb\t%s\n", first, second);
     catalogue_t *self;
-    int rc = play_parse (&self, LABELS_TSV, text, error, sizeof error);
+    int rc = play_parse (&self, &catalogue_tsv, text, error, sizeof error);
     if (dtype && rc == 0)
         assert_label (self, 0, "x", dtype, length);
     else
@@ -297,8 +297,8 @@ test_another_locale (void **state)
         setlocale (LC_ALL, "C");
         skip ();
     }
-    catalogue_t *tsv = parse_good (LABELS_TSV, "path\tx\ty\na\t0.5\t0,5\n");
-    catalogue_t *jsonl = parse_good (LABELS_JSONL, "{\"path\":\"a\",\"x\":0.5}\n");
+    catalogue_t *tsv = parse_good (&catalogue_tsv, "path\tx\ty\na\t0.5\t0,5\n");
+    catalogue_t *jsonl = parse_good (&catalogue_jsonl, "{\"path\":\"a\",\"x\":0.5}\n");
     setlocale (LC_ALL, "C");
     assert_label (tsv, 0, "x", "float64", 0);
     assert_reals (tsv, 0, 0, &(double) { 0.5 });
@@ -320,7 +320,7 @@ test_many_lines (void **state)
     size_t at = (size_t) sprintf (text, "path\tx\n");
     for (unsigned int line = 0; line < LINES; line++)
         at += (size_t) sprintf (text + at, "%u/x.jpg\t%u\n", line, line / 2);
-    catalogue_t *self = parse_good (LABELS_TSV, text);
+    catalogue_t *self = parse_good (&catalogue_tsv, text);
     assert_int_equal (catalogue_samples (self), LINES);
     for (uint32_t id = 0; id < LINES; id += 7) {
         char path [20];
@@ -346,7 +346,7 @@ test_decimal_commas_are_doubted (void **state)
         char text [64] = "path\tscore\n", error [256];
         strcat (text, cases [index].rows);
         catalogue_t *self;
-        assert_int_equal (play_parse (&self, LABELS_TSV, text, error, sizeof error), 0);
+        assert_int_equal (play_parse (&self, &catalogue_tsv, text, error, sizeof error), 0);
         assert_int_equal (catalogue_doubt (self, 0) != NULL, cases [index].is_doubted);
         if (cases [index].is_doubted)
             assert_string_equal (catalogue_doubt (self, 0), "labels:2: '0,5' of 'score' is read as a vector "

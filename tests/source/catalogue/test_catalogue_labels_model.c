@@ -283,7 +283,7 @@ test_against_the_model (void **state)
         (table.is_json? write_jsonl: write_tsv) (&written, &table, &random);
         catalogue_t *self;
         char error [ERROR_BYTES];
-        int rc = play_parse (&self, table.is_json? LABELS_JSONL: LABELS_TSV, written.text, error,
+        int rc = play_parse (&self, table.is_json? &catalogue_jsonl: &catalogue_tsv, written.text, error,
             sizeof error);
         if (rc)
             fail_msg ("TEST_SEED=%" PRIu64 ": %d: %s\n%s", seed, rc, error, written.text);
@@ -327,7 +327,7 @@ test_damaged_texts (void **state)
         }
         catalogue_t *self;
         char error [ERROR_BYTES];
-        int rc = play_parse (&self, table.is_json? LABELS_JSONL: LABELS_TSV, written.text, error,
+        int rc = play_parse (&self, table.is_json? &catalogue_jsonl: &catalogue_tsv, written.text, error,
             sizeof error);
         if ((rc == 0) != (*error == 0) || (rc && rc != -EINVAL && rc != -ENODATA))
             fail_msg ("TEST_SEED=%" PRIu64 ": %d: %s\n%s", seed, rc, error, written.text);

@@ -247,7 +247,7 @@ test_bounds (void **state)
             memcpy (text + at, cases [index].filling, size);
         text [at] = 0;
         catalogue_t *self;
-        int rc = play_parse (&self, LABELS_TSV, text, error, sizeof error);
+        int rc = play_parse (&self, &catalogue_tsv, text, error, sizeof error);
         if ((rc == 0) != (cases [index].what == NULL)
             || !strstr (error, cases [index].what? cases [index].what: ""))
             fail_msg ("case %zu: %d %s", index, rc, error);

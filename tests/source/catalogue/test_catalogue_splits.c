@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "data_folder.h"
-#include "pairs.h"
 #include "seed.h"
 #include "splits.h"
 
@@ -65,7 +64,7 @@ test_classes_with_such_names_stay (void **state)
         "train/a/1.jpg test/a/1.jpg b/1.jpg c/1.jpg d/1.jpg", "train/1.jpg", "train/1.jpg train/a/1.jpg",
         "valid/1.jpg invalid/2.jpg", "train_station/1.jpg test_tube/1.jpg", "train/1.jpg training/2.jpg",
         "latest/a/1.jpg contest/a/1.jpg", "cat/train/1.jpg dog/2.jpg", "cat/train/1.jpg dog/train/1.jpg",
-        "trainer/a/1.jpg tests/a/1.jpg"
+        "trainer/a/1.jpg tests/a/1.jpg", "test/a/1.jpg train/1.jpg train/a/1.jpg b/1.jpg c/1.jpg"
     };
     char name [20];
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
@@ -201,10 +200,10 @@ test_names_of_a_pair_begin_alike (void **state)
                 pieces [test_below (&random, PIECES)], pieces [test_below (&random, PIECES)]);
             pair [side] = (pair_name_t) { names [side], (size_t) length };
         }
-        if (!pairs_are_by_name (pair [0], pair [1]))
+        if (!splits_are_pairs_by_name (pair [0], pair [1]))
             continue;
         pairs++;
-        assert_true (pairs_is_partner (pair [1], &begin));
+        assert_true (splits_is_partner (pair [1], &begin));
         assert_true (pair [0].length >= begin.length);
         assert_memory_equal (pair [0].text, begin.text, begin.length);
     }

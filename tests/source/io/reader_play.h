@@ -24,6 +24,20 @@ FAULT_CALL (int, -fault.error, io_uring_submit, (struct io_uring *ring), (ring))
 FAULT_CALL (int, -fault.error, io_uring_submit_and_wait, (struct io_uring *ring, unsigned int count),
     (ring, count))
 
+//  The ring keeps the file that it knows.
+static bool play_refuse_update;
+
+int __real_io_uring_register_files_update (struct io_uring *ring, unsigned int first, const int *files,
+    unsigned int count);
+int __wrap_io_uring_register_files_update (struct io_uring *ring, unsigned int first, const int *files,
+    unsigned int count);
+int
+__wrap_io_uring_register_files_update (struct io_uring *ring, unsigned int first, const int *files,
+    unsigned int count)
+{
+    return play_refuse_update? -ENOMEM: __real_io_uring_register_files_update (ring, first, files, count);
+}
+
 //  open refuses O_DIRECT.
 static bool play_refuse_direct;
 
@@ -193,6 +207,7 @@ play_reader (play_world_t *world, const play_mode_t *mode, uint32_t depth)
     reader_options_t options = { .depth = depth, .no_ring = mode->no_ring,
         .no_direct = mode->no_direct && !play_refuse_direct };
     assert_int_equal (reader_new (&reader, &options), 0);
+    assert_false (mode->no_ring && reader_is_concurrent (reader));
     bool there = mode->no_ring || reader_is_concurrent (reader);
     for (uint32_t file = 0; file < PLAY_FILES; file++) {
         uint32_t number;

@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <cmocka.h>
+#include "clock.h"
 #include "cost.h"
 #include "effort.h"
 #include "scratch.h"
@@ -37,17 +39,25 @@ FAULT_CALL (void *, NULL, aligned_alloc, (size_t alignment, size_t size), (align
 enum { DEPTH_MAX = 64, KIB = 1024, MIB = 1024 * 1024 };
 
 //  A store that is far away, while latency is set: reads wait beside each other, and their bytes come one
-//  read after the other.  Set before a probe's threads are there.
+//  read after the other.  Set before a probe's threads are there.  Bytes come by the clock, however late a
+//  busy machine lets a thread take them.
 static struct {
     double latency, bandwidth;
     pthread_mutex_t link;
+    uint64_t free_ns;                   //  when the last read's bytes have come
 } s_far = { .link = PTHREAD_MUTEX_INITIALIZER };
 
-static void
-s_sleep (double seconds)
+//  Returns when the store has sent so many bytes that it is asked for now.
+static uint64_t
+s_come_ns (size_t bytes)
 {
-    nanosleep (&(struct timespec) { (time_t) seconds, (long) (1e9 * (seconds - (double) (time_t) seconds)) },
-        NULL);
+    uint64_t begin_ns = clock_now_ns () + (uint64_t) (1e9 * s_far.latency);
+    pthread_mutex_lock (&s_far.link);
+    s_far.free_ns = (s_far.free_ns > begin_ns? s_far.free_ns: begin_ns)
+        + (uint64_t) (1e9 * (double) bytes / s_far.bandwidth);
+    uint64_t come_ns = s_far.free_ns;
+    pthread_mutex_unlock (&s_far.link);
+    return come_ns;
 }
 
 ssize_t __real_pread (int fd, void *buffer, size_t count, off_t offset);
@@ -59,10 +69,9 @@ __wrap_pread (int fd, void *buffer, size_t count, off_t offset)
         return -1;
     if (s_far.latency <= 0)
         return __real_pread (fd, buffer, count, offset);
-    s_sleep (s_far.latency);
-    pthread_mutex_lock (&s_far.link);
-    s_sleep ((double) count / s_far.bandwidth);
-    pthread_mutex_unlock (&s_far.link);
+    uint64_t come_ns = s_come_ns (count);
+    struct timespec until = { (time_t) (come_ns / 1000000000), (long) (come_ns % 1000000000) };
+    while (clock_nanosleep (CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR);
     return (ssize_t) count;
 }
 
@@ -608,6 +617,43 @@ test_faults_of_the_probe (void **state)
     assert_true (scratch_end (&scratch));
 }
 
+typedef struct {
+    uint64_t bytes;
+    int rc;                             //  of each read
+    atomic_uint reads, beyond;          //  its end
+} object_t;
+
+static int
+s_read_object (void *context, uint8_t *memory, size_t bytes, uint64_t offset)
+{
+    object_t *object = context;
+    bool is_beyond = bytes == 0 || offset > object->bytes || bytes > object->bytes - offset;
+    atomic_fetch_add (&object->reads, 1);
+    atomic_fetch_add (&object->beyond, is_beyond);
+    if (!is_beyond)
+        memset (memory, 0, bytes);
+    return object->rc;
+}
+
+//  Guards: of an object of a store, however short it is, no byte behind its end is read; and what its reads
+//  say is said.
+static void
+test_a_probe_of_an_object (void **state)
+{
+    (void) state;
+    static const uint64_t sizes [] = { 1, 4095, 4096, 4097, 5000, 300000, 3 * MIB + 1 };
+    for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
+        object_t object = { .bytes = sizes [index] };
+        cost_source_t source = { .read = s_read_object, .context = &object, .size_bytes = sizes [index] };
+        cost_t cost = cost_assumed ();
+        assert_int_equal (cost_probe_source (&cost, &source, 60000), 0);
+        assert_int_equal (atomic_load (&object.beyond), 0);
+        assert_true (cost.observed > 0 && cost.observed <= atomic_load (&object.reads));
+        object.rc = -EIO;
+        assert_int_equal (cost_probe_source (&cost, &source, 60000), -EIO);
+    }
+}
+
 int
 main (void)
 {
@@ -625,6 +671,7 @@ main (void)
         cmocka_unit_test (test_seconds_are_those_of_the_source),
         cmocka_unit_test (test_a_probe_measures),
         cmocka_unit_test (test_a_probe_of_a_store_far_away_sees_its_bandwidth),
+        cmocka_unit_test (test_a_probe_of_an_object),
         cmocka_unit_test (test_a_probe_that_fails_changes_nothing),
         cmocka_unit_test (test_faults_of_the_probe),
     };

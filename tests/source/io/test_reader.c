@@ -158,6 +158,27 @@ test_afresh_is_opened_anew (void **state)
     }
 }
 
+//  Guards: so it is where the ring cannot be told of it; and what was opened for it is closed.
+static void
+test_afresh_beside_a_ring_that_cannot_be_told (void **state)
+{
+    play_world_t *world = *state;
+    for (size_t mode = 0; mode < PLAY_MODE_COUNT; mode++) {
+        reader_t *reader = play_reader (world, &PLAY_MODES [mode], 4);
+        if (!reader)
+            continue;
+        s_spoil_descriptor (reader, 1, world->paths [0]);
+        assert_int_equal (s_read_byte (reader, 1, false), pattern_byte (0, 5000));
+        size_t before = scratch_descriptors ();
+        play_refuse_update = true;
+        assert_int_equal (s_read_byte (reader, 1, true), pattern_byte (1, 5000));
+        play_refuse_update = false;
+        assert_int_equal (s_read_byte (reader, 1, false), pattern_byte (1, 5000));
+        assert_int_equal (scratch_descriptors (), before);
+        reader_destroy (&reader);
+    }
+}
+
 //  Guards: a file that one thread reads past the page cache no more, while another opens it anew as it was,
 //  is read all the same.
 static void
@@ -202,6 +223,7 @@ test_direct_refused (void **state)
         play_refuse_direct = true;
         reader_t *reader = play_reader (world, &buffered, 4);
         play_refuse_direct = false;
+        assert_true (reader || !no_ring);               //  without a ring nothing can be missing
         if (reader)
             assert_int_equal (play_read_one (reader, 0, 5, 100000), 0);
         reader_destroy (&reader);
@@ -399,6 +421,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_file_that_shrinks, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_missing_file, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_afresh_is_opened_anew, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_afresh_beside_a_ring_that_cannot_be_told, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_direct_is_left_while_it_is_opened_anew, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_direct_refused, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_file_in_memory, play_begin, play_end),

@@ -249,21 +249,25 @@ test_flipped_bits (void **state)
     }
 }
 
-//  Changes the byte of the volume, scans, and changes it back.
+//  Changes these bytes of the volume, scans, and changes them back.
 static void
-s_scan_flipped (fixture_t *self, uint32_t volume, uint64_t at)
+s_scan_flipped (fixture_t *self, uint32_t volume, uint64_t from, uint64_t to)
 {
-    uint8_t byte, changed;
+    uint8_t bytes [PACK_BLOCK_BYTES], changed [PACK_BLOCK_BYTES];
+    size_t count = (size_t) (to - from);
+    assert_true (count <= sizeof bytes);
     int fd = s_open_volume (self, volume);
-    assert_int_equal (__real_pread (fd, &byte, 1, (off_t) at), 1);
-    changed = byte ^ 1;
-    assert_int_equal (pwrite (fd, &changed, 1, (off_t) at), 1);
+    assert_int_equal (__real_pread (fd, bytes, count, (off_t) from), count);
+    for (size_t at = 0; at < count; at++)
+        changed [at] = bytes [at] ^ 1;
+    assert_int_equal (pwrite (fd, changed, count, (off_t) from), count);
     assert_int_equal (s_scan (self), 0);
-    assert_int_equal (pwrite (fd, &byte, 1, (off_t) at), 1);
+    assert_int_equal (pwrite (fd, bytes, count, (off_t) from), count);
     close (fd);
 }
 
-//  The first and the last byte behind a chunk in the middle, and behind the last one.
+//  The first and the last byte behind a chunk in the middle, and behind the last one; and all of them, which
+//  are told once.
 static void
 test_padding_is_looked_at_from_end_to_end (void **state)
 {
@@ -275,11 +279,26 @@ test_padding_is_looked_at_from_end_to_end (void **state)
         uint64_t end = range.offset + range.bytes;
         uint64_t next = (end + PACK_BLOCK_BYTES - 1) / PACK_BLOCK_BYTES * PACK_BLOCK_BYTES;
         assert_true (next - end > 1);
-        s_scan_flipped (self, range.volume, end);
-        assert_int_equal (self->paddings, 1);
-        s_scan_flipped (self, range.volume, next - 1);
-        assert_int_equal (self->paddings, 1);
-        assert_int_equal (self->damaged + self->volume_faults, 0);
+        const uint64_t places [] [2] = { { end, end + 1 }, { next - 1, next }, { end, next } };
+        for (size_t place = 0; place < sizeof places / sizeof *places; place++) {
+            s_scan_flipped (self, range.volume, places [place] [0], places [place] [1]);
+            assert_int_equal (self->paddings, 1);
+            assert_int_equal (self->damaged + self->volume_faults, 0);
+        }
+    }
+}
+
+//  The first and the last byte of a volume's header, and of the zeros behind it.
+static void
+test_headers_are_looked_at_from_end_to_end (void **state)
+{
+    fixture_t *self = *state;
+    static const uint64_t places [] = { 0, sizeof (pack_volume_header_t) - 1, sizeof (pack_volume_header_t),
+        PACK_BLOCK_BYTES - 1 };
+    for (size_t place = 0; place < sizeof places / sizeof *places; place++) {
+        s_scan_flipped (self, 1, places [place], places [place] + 1);
+        assert_int_equal (self->volume_faults, 1);
+        assert_int_equal (self->damaged + self->paddings, 0);
     }
 }
 
@@ -343,6 +362,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_missing_volumes, begin, end),
         cmocka_unit_test_setup_teardown (test_flipped_bits, begin, end),
         cmocka_unit_test_setup_teardown (test_padding_is_looked_at_from_end_to_end, begin, end),
+        cmocka_unit_test_setup_teardown (test_headers_are_looked_at_from_end_to_end, begin, end),
         cmocka_unit_test_setup_teardown (test_blocks_that_cannot_be_read, begin, end),
         cmocka_unit_test_setup_teardown (test_cut_volumes, begin, end)
     };

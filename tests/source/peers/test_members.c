@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "members.h"
-#include "members_state.h"
 
 enum { OWN_BYTES = 1 << 20, READERS = 3, CHANGES = 2000 };
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "members_answer.h"
+#include "members.h"
 
 static void
 test_errors (void **state)

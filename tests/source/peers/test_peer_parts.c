@@ -1,25 +1,29 @@
 /*  Guards: frames of another size, version, kind or range are none; a way's prediction is what came over the
  *  time it was busy, with its queue, and a way by which nothing comes gets slower; etcd's answers give the
  *  members that they hold, and no others; blocks of other homes make room also after a time in which the disk
- *  did not answer.
+ *  did not answer; while the store fails, a home answers each question; status shows a member as all readers
+ *  found it.
  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
 
 #include "block_cache_state.h"
-#include "cluster.h"
+#include "cluster_state.h"
 #include "members.h"
-#include "members_answer.h"
 #include "peer_wire.h"
-#include "peers.h"
 #include "scratch.h"
 #include "way_meter.h"
 
@@ -167,6 +171,27 @@ test_entries (void **state)
     assert_int_equal (members_answer_number (text, (size_t) (end - text), NULL, "revision"), 0);
 }
 
+//  Guards: a key is text up to 700 bytes; a longer one is none, and overwrites nothing.
+static void
+test_long_entries (void **state)
+{
+    (void) state;
+    enum { MOST = 700 };
+    for (size_t length = MOST - 1; length <= MOST + 1; length++) {
+        char key [MOST + 2] = "", text [4096], strange [MOST + 2];
+        memset (key, 'k', length);
+        key [length] = 0;
+        size_t used = (size_t) sprintf (text, "{\"header\":{},\"kvs\":["), count;
+        used += s_put_entry (text + used, key, "{\"bytes\":\"1\"}");
+        used += (size_t) sprintf (text + used, "]}");
+        member_t member;
+        assert_int_equal (members_answer_range (text, used, "p/", &member, 1, &count, strange,
+            sizeof strange), 0);
+        assert_int_equal (count, 1);
+        assert_string_equal (strange, length <= MOST? key: "(no text)");
+    }
+}
+
 static void
 test_no_answers (void **state)
 {
@@ -183,7 +208,7 @@ test_no_answers (void **state)
         &count, strange, sizeof strange), 0);
 }
 
-enum { BLOCKS = 8 };
+enum { BLOCKS = 8, PATIENCE_MS = 60000 };
 
 static void
 s_find (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
@@ -238,35 +263,169 @@ s_make_room (block_cache_t *cache, block_data_t *data, peers_t *peers)
         assert_int_equal (s_has_block (data, block), is_home [block]);
 }
 
+//  A member with a cache, one data set and its reader.
+typedef struct {
+    scratch_folder_t scratch;
+    block_cache_t *cache;
+    block_data_t *data;
+    members_t *members;
+    cluster_t *cluster;
+    peers_t *peers;
+} node_t;
+
+//  name: "127.0.0.1:PORT"; the other member has port 2.
+static void
+s_begin_node (node_t *self, const char *name)
+{
+    char folder [80], error [600], list [80];
+    block_data_key_t key = { { 0, 0 } };
+    assert_true (scratch_begin (&self->scratch));
+    snprintf (folder, sizeof folder, "%s/cache", self->scratch.path);
+    block_io_t *io = block_io_new ();
+    assert_non_null (io);
+    assert_int_equal (block_cache_open_by (&self->cache, &io, folder, 1 << 30, error, sizeof error), 0);
+    block_data_key_add (&key, "https://host/a", "\"1\"", 1);
+    assert_int_equal (block_data_open (&self->data, self->cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES),
+        0);
+    snprintf (list, sizeof list, "%s,127.0.0.1:2", name);
+    assert_int_equal (members_open (&self->members, list, name, 1 << 30, error, sizeof error), 0);
+    self->cluster = cluster_new (&(cluster_options_t) { .members = self->members, .name = name });
+    assert_true (cluster_add (self->cluster, &(cluster_data_t) { .blocks = self->data, .store = "store",
+        .objects = 1, .find = s_find }));
+    self->peers = peers_new (self->cluster, "store");
+}
+
+static void
+s_end_node (node_t *self)
+{
+    peers_destroy (&self->peers);
+    cluster_destroy (&self->cluster);
+    members_close (&self->members);
+    block_data_close (&self->data);
+    block_cache_close (&self->cache);
+    assert_true (scratch_end (&self->scratch));
+}
+
 static void
 test_room_after_time_aside (void **state)
 {
     (void) state;
-    scratch_folder_t scratch;
-    char folder [80], error [600];
-    block_cache_t *cache;
-    block_data_t *data;
-    members_t *members;
-    block_data_key_t key = { { 0, 0 } };
-    assert_true (scratch_begin (&scratch));
-    snprintf (folder, sizeof folder, "%s/cache", scratch.path);
-    assert_int_equal (block_cache_open (&cache, folder, 1 << 30, error, sizeof error), 0);
-    assert_int_equal (block_cache_start_threads (cache), 0);
-    block_data_key_add (&key, "https://host/a", "\"1\"", 1);
-    assert_int_equal (block_data_open (&data, cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES), 0);
-    assert_int_equal (members_open (&members, "127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1", 1 << 30, error,
-        sizeof error), 0);
-    cluster_t *cluster = cluster_new (&(cluster_options_t) { .members = members, .name = "127.0.0.1:1" });
-    assert_true (cluster_add (cluster, &(cluster_data_t) { .blocks = data, .store = "store", .objects = 1,
-        .find = s_find }));
-    peers_t *peers = peers_new (cluster, "store");
-    s_make_room (cache, data, peers);
-    peers_destroy (&peers);
-    cluster_destroy (&cluster);
-    members_close (&members);
-    block_data_close (&data);
-    block_cache_close (&cache);
-    assert_true (scratch_end (&scratch));
+    node_t node;
+    s_begin_node (&node, "127.0.0.1:1");
+    s_make_room (node.cache, node.data, node.peers);
+    s_end_node (&node);
+}
+
+//  A port that is free, as "127.0.0.1:PORT".
+static void
+s_find_port (char name [40])
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    int listener = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (listener, (struct sockaddr *) &address, length), 0);
+    assert_int_equal (getsockname (listener, (struct sockaddr *) &address, &length), 0);
+    close (listener);
+    snprintf (name, 40, "127.0.0.1:%d", ntohs (address.sin_port));
+}
+
+//  Another member asks for a block that the store does not give.
+static void
+s_ask_in_vain (void *asker, peers_t *peers, const block_data_t *data)
+{
+    peer_question_frame_t question = { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
+        .kind = PEER_GET, .bytes = PEER_BLOCK_BYTES };
+    memcpy (question.key, block_data_key (data)->words, sizeof question.key);
+    peer_answer_frame_t answer;
+    assert_int_equal (zmq_send (asker, &question, sizeof question, 0), sizeof question);
+    int descriptors [PEERS_DESCRIPTORS_MAX];
+    peers_descriptors (peers, descriptors);
+    zmq_pollitem_t item = { .fd = descriptors [0], .events = ZMQ_POLLIN };       //  of fetches
+    assert_int_equal (zmq_poll (&item, 1, PATIENCE_MS), 1);
+    cluster_fetch_t *fetch = peers_next_fetch (peers);
+    assert_non_null (fetch);
+    peers_fetched (peers, fetch, PEER_REASON_FAILED);
+    assert_int_equal (zmq_recv (asker, &answer, sizeof answer, 0), sizeof answer);
+    assert_int_equal (answer.kind, PEER_NO);
+    assert_int_equal (answer.reason, PEER_REASON_FAILED);
+}
+
+//  Guards: while the store fails, a home answers each question, however many there were before.
+static void
+test_fetches_that_fail (void **state)
+{
+    (void) state;
+    node_t node;
+    char error [600], name [40], address [60];
+    s_find_port (name);
+    s_begin_node (&node, name);
+    snprintf (address, sizeof address, "tcp://%s", name);
+    assert_int_equal (cluster_start (node.cluster, error, sizeof error), 0);
+    void *context = zmq_ctx_new (), *asker = zmq_socket (context, ZMQ_DEALER);
+    const int patience_ms = PATIENCE_MS, linger = 0;
+    zmq_setsockopt (asker, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
+    zmq_setsockopt (asker, ZMQ_LINGER, &linger, sizeof linger);
+    assert_int_equal (zmq_connect (asker, address), 0);
+    for (int question = 0; question < 2 * CLUSTER_FETCHES_MAX; question++)
+        s_ask_in_vain (asker, node.peers, node.data);
+    zmq_close (asker);
+    zmq_ctx_term (context);
+    cluster_stop (node.cluster);
+    s_end_node (&node);
+}
+
+//  How each reader finds the other member; the second one asked nothing so far.
+static struct { const peers_t *reader; peer_state_t state; peer_figures_t figures; } s_looks [2];
+
+bool __wrap_peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures);
+bool
+__wrap_peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures)
+{
+    size_t at = self != s_looks [0].reader;
+    *state = s_looks [at].state;
+    *figures = s_looks [at].figures;
+    return strcmp (name, "127.0.0.1:2") == 0;
+}
+
+//  Guards: a member that one reader finds away is shown as away, whatever the readers before and after it
+//  found, and its figures are those of all of them.
+static void
+test_status_of_two_readers (void **state)
+{
+    (void) state;
+    static const struct { peer_state_t first, second; const char *shown; } cases [] = {
+        { PEER_UNKNOWN, PEER_UNKNOWN, "unknown" }, { PEER_HERE, PEER_UNKNOWN, "here" },
+        { PEER_UNKNOWN, PEER_HERE, "here" }, { PEER_AWAY, PEER_HERE, "away" },
+        { PEER_HERE, PEER_AWAY, "away" }
+    };
+    node_t node;
+    s_begin_node (&node, "127.0.0.1:1");
+    peers_t *second = peers_new (node.cluster, "another store");
+    assert_non_null (second);
+    s_looks [0].reader = node.peers;
+    s_looks [0].figures = (peer_figures_t) { .blocks = 3, .bytes = 50, .nanoseconds = 1000000000, .late = 2,
+        .damaged = 1, .slower = 7 };
+    s_looks [1].figures = (peer_figures_t) { .blocks = 4, .bytes = 60, .nanoseconds = 500000000, .late = 1,
+        .damaged = 3, .slower = 2 };
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
+        s_looks [0].state = cases [at].first;
+        s_looks [1].state = cases [at].second;
+        json_t *status = cluster_status (node.cluster), *member = json_array_get (json_object_get (status,
+            "members"), 1);
+        assert_string_equal (json_string_value (json_object_get (member, "member")), "127.0.0.1:2");
+        assert_string_equal (json_string_value (json_object_get (member, "state")), cases [at].shown);
+        assert_int_equal (json_is_true (json_object_get (member, "is_away")),
+            strcmp (cases [at].shown, "away") == 0);
+        json_int_t blocks, bytes, late, damaged, quicker;
+        double seconds;
+        assert_int_equal (json_unpack (member, "{s:I, s:I, s:f, s:I, s:I, s:I}", "blocks", &blocks, "bytes",
+            &bytes, "seconds", &seconds, "late", &late, "damaged", &damaged, "store_quicker", &quicker), 0);
+        assert_true (blocks == 7 && bytes == 110 && seconds == 1.5 && late == 3 && damaged == 4
+            && quicker == 9);
+        json_decref (status);
+    }
+    peers_destroy (&second);
+    s_end_node (&node);
 }
 
 int
@@ -278,8 +437,11 @@ main (void)
         cmocka_unit_test (test_prediction),
         cmocka_unit_test (test_prediction_fades),
         cmocka_unit_test (test_entries),
+        cmocka_unit_test (test_long_entries),
         cmocka_unit_test (test_no_answers),
-        cmocka_unit_test (test_room_after_time_aside)
+        cmocka_unit_test (test_room_after_time_aside),
+        cmocka_unit_test (test_fetches_that_fail),
+        cmocka_unit_test (test_status_of_two_readers)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

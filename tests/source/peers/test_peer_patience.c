@@ -41,6 +41,13 @@ test_patience_by_answers (void **state)
     s_expect (s_after (1, 1), 500);
     s_expect (s_after (5000, 0), 10000);
     s_expect (s_after (100, 60000), 10000);
+    //  The first read of the store counts at once, and later ones change what it was.
+    peer_patience_t patience = peer_patience_new ();
+    peer_patience_learn_store (&patience, UINT64_C (900) * MS);
+    s_expect (patience, 3600);
+    for (int answer = 0; answer < 500; answer++)
+        peer_patience_learn_store (&patience, UINT64_C (1500) * MS);
+    s_expect (patience, 6000);
 }
 
 //  Guards: each question that is given up makes patience longer, to its bound; however many these are, some
@@ -59,6 +66,10 @@ test_questions_that_are_given_up (void **state)
     for (int answer = 0; answer < 100; answer++)
         peer_patience_learn (&patience, 100 * MS);
     assert_true (peer_patience_ns (&patience) < UINT64_C (1000) * MS);
+    //  However quick answers were, the first one that is given up counts.
+    patience = s_after (1, 0);
+    peer_patience_grow (&patience);
+    s_expect (patience, 531);
 }
 
 int

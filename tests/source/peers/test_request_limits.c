@@ -90,7 +90,7 @@ test_questions_for_keys (void **state)
             .looked_at = (char []) { "nowhere" }, .role = (char []) { "role" },
             .session = (char []) { "session" }, .token_file = has_token? token: NULL };
         key_source_t *source;
-        access_key_t *key;
+        account_key_t *key;
         char error [900];
         assert_int_equal (key_source_new (&source, &account), 0);
         int rc = cases [index].is_first? key_source_first (source, &key, error, sizeof error):

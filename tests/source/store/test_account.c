@@ -169,7 +169,7 @@ static void
 test_a_profile_is_read_again (void **state)
 {
     world_t *self = *state;
-    access_key_t *key;
+    account_key_t *key;
     s_write (self->config, "[profile team]\naws_access_key_id = old\naws_secret_access_key = one\n");
     setenv ("AWS_PROFILE", "team", 1);
     assert_int_equal (s_find (self), 0);
@@ -180,7 +180,7 @@ test_a_profile_is_read_again (void **state)
     assert_string_equal (key->name, "new");
     assert_string_equal (key->secret, "AWS4two");
     assert_string_equal (key->token, "three");
-    access_key_release (&key);
+    account_key_release (&key);
     s_write (self->config, "[profile team]\naws_access_key_id = half\n");
     assert_int_equal (account_read_again (&self->account, &key, self->error, sizeof self->error), -ENOKEY);
     assert_non_null (strstr (self->error, self->config));

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "key_answer.h"
+#include "key_source.h"
 
 //  As in the documentation of AssumeRoleWithWebIdentity.
 #define STS(credentials) "<AssumeRoleWithWebIdentityResponse " \
@@ -22,15 +22,15 @@
     "</AssumeRoleWithWebIdentityResponse>\n"
 
 static int
-s_xml (const char *text, access_key_t **key_p, char code [KEY_ANSWER_CODE_BYTES])
+s_xml (const char *text, account_key_t **key_p, char code [KEY_SOURCE_CODE_BYTES])
 {
-    return key_answer_xml (text, strlen (text), key_p, code);
+    return key_source_parse_xml (text, strlen (text), key_p, code);
 }
 
 static int
-s_json (const char *text, access_key_t **key_p, char code [KEY_ANSWER_CODE_BYTES])
+s_json (const char *text, account_key_t **key_p, char code [KEY_SOURCE_CODE_BYTES])
 {
-    return key_answer_json (text, strlen (text), key_p, code);
+    return key_source_parse_json (text, strlen (text), key_p, code);
 }
 
 //  Guards: the documented answer, with what XML escapes.
@@ -38,8 +38,8 @@ static void
 test_sts (void **state)
 {
     (void) state;
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
     assert_int_equal (s_xml (STS ("   <SessionToken>AQoDYXdz/+&#x3D;&amp;x</SessionToken>\n"
         "   <SecretAccessKey>wJalr/+=</SecretAccessKey>\n   <Expiration>2014-10-24T23:00:23Z</Expiration>\n"
         "   <AccessKeyId>ASgeIAIOSFODNN7EXAMPLE</AccessKeyId>\n"), &key, code), 0);
@@ -47,7 +47,7 @@ test_sts (void **state)
     assert_string_equal (key->secret, "AWS4wJalr/+=");
     assert_string_equal (key->token, "AQoDYXdz/+=&x");
     assert_int_equal (key->ends_s, 1414191623);
-    access_key_release (&key);
+    account_key_release (&key);
     assert_int_equal (s_xml ("<?xml version=\"1.0\"?><ErrorResponse><Error><Type>Sender</Type>"
         "<Code>InvalidIdentityToken</Code><Message>no</Message></Error></ErrorResponse>", &key, code),
         -EKEYREJECTED);
@@ -68,8 +68,8 @@ test_sts_refused (void **state)
         STS ("<AccessKeyId>k/a</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"),
         "<!DOCTYPE a [<!ENTITY e \"k\">]>" STS ("<AccessKeyId>&e;</AccessKeyId>"
             "<SecretAccessKey>s</SecretAccessKey>") };
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
         if (s_xml (texts [index], &key, code) != -EBADMSG)
             fail_msg ("text %zu", index);
@@ -87,8 +87,8 @@ static void
 test_json (void **state)
 {
     (void) state;
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
     assert_int_equal (s_json ("{\"Code\": \"Success\", \"LastUpdated\": \"2012-04-26T16:39:16Z\", \"Type\": "
         "\"AWS-HMAC\", \"AccessKeyId\": \"ASIA\", \"SecretAccessKey\": \"wJ\\/x\", \"Token\": \"token\", "
         "\"Expiration\": \"2017-05-17T15:09:54.5Z\"}", &key, code), 0);
@@ -96,11 +96,11 @@ test_json (void **state)
     assert_string_equal (key->secret, "AWS4wJ/x");
     assert_string_equal (key->token, "token");
     assert_int_equal (key->ends_s, 1495033794);
-    access_key_release (&key);
+    account_key_release (&key);
     assert_int_equal (s_json ("{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\"}", &key, code), 0);
     assert_null (key->token);
     assert_int_equal (key->ends_s, 0);
-    access_key_release (&key);
+    account_key_release (&key);
     assert_int_equal (s_json ("{\"Code\": \"AssumeRoleUnauthorizedAccess\", \"Message\": \"no\"}", &key,
         code), -EKEYREJECTED);
     assert_string_equal (code, "AssumeRoleUnauthorizedAccess");
@@ -119,24 +119,24 @@ test_json_refused (void **state)
         "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Token\": \"\\r\\nx: y\"}",
         "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Expiration\": \"never\"}",
         "{\"AccessKeyId\": \"a\", \"AccessKeyId\": \"c\", \"SecretAccessKey\": \"b\"}" };
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
         if (s_json (texts [index], &key, code) != -EBADMSG)
             fail_msg ("'%s'", texts [index]);
         assert_null (key);
     }
-    size_t bytes = KEY_ANSWER_BYTES_MAX + 1;
+    size_t bytes = KEY_SOURCE_BYTES_MAX + 1;
     char *large = malloc (bytes);
     assert_non_null (large);
     memset (large, ' ', bytes);
-    assert_int_equal (key_answer_json (large, bytes, &key, code), -EBADMSG);
+    assert_int_equal (key_source_parse_json (large, bytes, &key, code), -EBADMSG);
     memset (large, 'x', bytes);
     int length = snprintf (large, 100, "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Token\": \"");
     large [length] = 'x';
     memcpy (large + 30000, "\"}", 2);
     //  A token that no request takes.
-    assert_int_equal (key_answer_json (large, 30002, &key, code), -EBADMSG);
+    assert_int_equal (key_source_parse_json (large, 30002, &key, code), -EBADMSG);
     free (large);
 }
 
@@ -144,19 +144,19 @@ static void
 test_words (void **state)
 {
     (void) state;
-    char word [KEY_ANSWER_WORD_BYTES], long_one [KEY_ANSWER_WORD_BYTES + 1];
-    assert_true (key_answer_word ("role\nother\n", 11, word));
+    char word [KEY_SOURCE_WORD_BYTES], long_one [KEY_SOURCE_WORD_BYTES + 1];
+    assert_true (key_source_parse_word ("role\nother\n", 11, word));
     assert_string_equal (word, "role");
-    assert_true (key_answer_word ("AQA/+==", 7, word));
+    assert_true (key_source_parse_word ("AQA/+==", 7, word));
     assert_string_equal (word, "AQA/+==");
-    assert_false (key_answer_word ("", 0, word));
-    assert_false (key_answer_word ("\nrole", 5, word));
-    assert_false (key_answer_word ("a b", 3, word));
-    assert_false (key_answer_word ("a\0b", 3, word));
+    assert_false (key_source_parse_word ("", 0, word));
+    assert_false (key_source_parse_word ("\nrole", 5, word));
+    assert_false (key_source_parse_word ("a b", 3, word));
+    assert_false (key_source_parse_word ("a\0b", 3, word));
     assert_string_equal (word, "");
     memset (long_one, 'a', sizeof long_one);
-    assert_false (key_answer_word (long_one, sizeof long_one, word));
-    assert_true (key_answer_word (long_one, KEY_ANSWER_WORD_BYTES - 1, word));
+    assert_false (key_source_parse_word (long_one, sizeof long_one, word));
+    assert_true (key_source_parse_word (long_one, KEY_SOURCE_WORD_BYTES - 1, word));
 }
 
 static void
@@ -172,11 +172,11 @@ test_times (void **state)
         "2026-11-25 18:00:00Z", "2026-11-25T18:00:00+01:00x", "2026-11-25T18:00:0" };
     int64_t seconds;
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
-        assert_true (key_answer_time (good [index].text, &seconds));
+        assert_true (key_source_parse_time (good [index].text, &seconds));
         assert_int_equal (seconds, good [index].seconds);
     }
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++)
-        if (key_answer_time (bad [index], &seconds))
+        if (key_source_parse_time (bad [index], &seconds))
             fail_msg ("'%s'", bad [index]);
 }
 

@@ -15,18 +15,19 @@
 #include <string.h>
 #include <unistd.h>
 #include "clock.h"
-#include "key_program.h"
+#include "key_source.h"
 
 enum { LIMIT_MS = 20000, OUTPUT_BYTES = 1000 };
 
-static char output [OUTPUT_BYTES + 1], what [KEY_PROGRAM_SAID_BYTES];
+static char output [OUTPUT_BYTES + 1], what [KEY_SOURCE_SAID_BYTES];
 static size_t used;
 static atomic_bool is_stopped;
 
 static int
 s_run (const char *command, int64_t limit_ms)
 {
-    int rc = key_program_run (command, &is_stopped, limit_ms, output, OUTPUT_BYTES, &used, what, sizeof what);
+    int rc = key_source_run_program (command, &is_stopped, limit_ms, output, OUTPUT_BYTES, &used,
+        what, sizeof what);
     output [used] = 0;
     return rc;
 }

@@ -18,7 +18,7 @@
 #include "keyring.h"
 
 //  With what must come.  A test that waits for what does not come is ended by ctest.
-enum { FOREVER_MS = 3600 * 1000, TICK_MS = 100 };
+enum { FOREVER_MS = 3600 * 1000, TICK_MS = 100, TURNS_MAX = 20000 };
 
 
 //  -- the clock
@@ -64,16 +64,22 @@ __wrap_pthread_cond_timedwait (pthread_cond_t *changed, pthread_mutex_t *lock, c
     return __real_pthread_cond_timedwait (changed, lock, &soon);
 }
 
-//  Lets time pass.  Before a tick ends the ring's thread has looked at the clock, unless its source hangs.
+//  Lets so much time pass at once.  Then the ring's thread has looked at the clock, unless its source hangs
+//  or the machine is too busy: a look that is missed here comes with the next time that passes.
+static void
+s_leap_ms (int64_t ms)
+{
+    unsigned looks = atomic_load (&s_looks);
+    atomic_fetch_add (&s_clock_ms, ms);
+    for (int turn = 0; turn < 10 && atomic_load (&s_looks) - looks < 2; turn++)
+        s_sleep_ms (1);
+}
+
 static void
 s_pass_ms (int64_t ms)
 {
-    for (; ms > 0; ms -= TICK_MS) {
-        unsigned looks = atomic_load (&s_looks);
-        atomic_fetch_add (&s_clock_ms, TICK_MS);
-        for (int turn = 0; turn < 10 && atomic_load (&s_looks) - looks < 2; turn++)
-            s_sleep_ms (1);
-    }
+    for (; ms > 0; ms -= TICK_MS)
+        s_leap_ms (TICK_MS);
 }
 
 
@@ -94,13 +100,13 @@ s_now_s (void)
     return (int64_t) clock_seconds (CLOCK_REALTIME);
 }
 
-static access_key_t *
+static account_key_t *
 s_key (unsigned number, int64_t life_s)
 {
-    access_key_t *key;
+    account_key_t *key;
     char name [20];
     snprintf (name, sizeof name, "key%u", number);
-    assert_int_equal (access_key_new (&key, name, "secret", "token", life_s? s_now_s () + life_s: 0), 0);
+    assert_int_equal (account_key_new (&key, name, "secret", "token", life_s? s_now_s () + life_s: 0), 0);
     return key;
 }
 
@@ -135,7 +141,7 @@ s_takes_signals (void)
 }
 
 static int
-s_ask (void *context, access_key_t **key_p, char *error, size_t error_bytes)
+s_ask (void *context, account_key_t **key_p, char *error, size_t error_bytes)
 {
     source_t *self = context;
     *key_p = NULL;
@@ -174,7 +180,7 @@ s_asked (source_t *self)
 static keyring_t *
 s_ring (source_t *source, int64_t first_life_s, bool is_service)
 {
-    access_key_t *first = s_key (0, first_life_s);
+    account_key_t *first = s_key (0, first_life_s);
     keyring_t *ring;
     assert_int_equal (keyring_new (&ring, &first, &(keyring_source_t) { .ask = s_ask, .stop = s_stop,
         .context = source, .is_service = is_service }), 0);
@@ -186,8 +192,8 @@ static uint64_t
 s_number (keyring_t *ring)
 {
     uint64_t number;
-    access_key_t *key = keyring_take (ring, &number);
-    access_key_release (&key);
+    account_key_t *key = keyring_take (ring, &number);
+    account_key_release (&key);
     return number;
 }
 
@@ -222,13 +228,13 @@ test_renewed (void **state)
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3 };
     keyring_t *ring = s_ring (&source, 3, true);
     uint64_t number;
-    access_key_t *held = keyring_take (ring, &number);
+    account_key_t *held = keyring_take (ring, &number);
     assert_int_equal (number, 1);
     for (uint64_t next = 2; next < 5; next++)
         s_wait_for (ring, next);
     assert_string_equal (held->name, "key0");
     assert_string_equal (held->secret, "AWS4secret");
-    access_key_release (&held);
+    account_key_release (&held);
     keyring_look_t look;
     keyring_look (ring, &look);
     assert_true (look.renewals >= 3);
@@ -331,12 +337,67 @@ test_refused_in_vain (void **state)
     keyring_destroy (&ring);
 }
 
+//  Refuses the keys, which have just come: others are asked for after so long, and not before.
+static void
+s_assert_pause (keyring_t *ring, source_t *source, int64_t pause_ms)
+{
+    uint64_t number = s_number (ring);
+    unsigned asked = s_asked (source);
+    keyring_refused (ring, number);
+    s_leap_ms (pause_ms - TICK_MS);
+    assert_int_equal (s_asked (source), asked);
+    s_leap_ms (TICK_MS);
+    //  The clock stands: they come now, however long the ring's thread waits for a processor.
+    for (int turn = 0; turn < TURNS_MAX && s_number (ring) == number; turn++)
+        s_sleep_ms (1);
+    assert_int_equal (s_number (ring), number + 1);
+}
+
+//  Guards: a service that gives refused keys again and again is asked after pauses that double.  A calm time
+//  ends that, and keys that are renewed because they end do not count.
+static void
+test_pauses_of_refused_keys (void **state)
+{
+    (void) state;
+    enum { PAUSE_MS = KEYRING_REFUSED_S * 1000, CALM_MS = 200 * 1000, LIFE_S = 100 };
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    keyring_t *ring = s_ring (&source, 0, true);
+    for (int times = 1; times <= 4; times *= 2)
+        s_assert_pause (ring, &source, times * PAUSE_MS);
+    s_leap_ms (CALM_MS);
+    source.life_s = LIFE_S;
+    keyring_refused (ring, 4);
+    s_wait_for (ring, 5);
+    for (uint64_t next = 6; next < 9; next++) {
+        s_leap_ms (LIFE_S * 1000 / 2);
+        s_wait_for (ring, next);
+    }
+    s_assert_pause (ring, &source, PAUSE_MS);
+    keyring_destroy (&ring);
+}
+
+//  Guards: what refused keys were, fresh or not, says nothing of those that came behind them.
+static void
+test_fresh_keys_and_later_ones (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    keyring_t *ring = s_ring (&source, 0, false);
+    keyring_refused (ring, 1);
+    assert_true (keyring_was_fresh (ring, 1));
+    s_wait_for (ring, 2);
+    s_leap_ms (2 * KEYRING_REFUSED_S * 1000);
+    keyring_refused (ring, 2);
+    assert_false (keyring_was_fresh (ring, 2));
+    keyring_destroy (&ring);
+}
+
 //  Guards: keys that stay have no thread, and waiting for others ends at once.
 static void
 test_keys_that_stay (void **state)
 {
     (void) state;
-    access_key_t *first = s_key (0, 1);
+    account_key_t *first = s_key (0, 1);
     keyring_t *ring;
     assert_int_equal (keyring_new (&ring, &first, NULL), 0);
     keyring_refused (ring, 1);
@@ -381,6 +442,8 @@ main (void)
         cmocka_unit_test (test_refused),
         cmocka_unit_test (test_refused_by_several_requests),
         cmocka_unit_test (test_refused_in_vain),
+        cmocka_unit_test (test_pauses_of_refused_keys),
+        cmocka_unit_test (test_fresh_keys_and_later_ones),
         cmocka_unit_test (test_keys_that_stay),
         cmocka_unit_test (test_signals),
         cmocka_unit_test (test_the_end),

@@ -16,10 +16,17 @@
 #include "seed.h"
 
 enum {
-    TOGETHER_MAX = 128, WORLDS = 150, LOOK_MS = 50, LOOK_MAX_MS = 1000, PATIENCE_MS = 10000,
-    MINUTE_MS = 60000, REQUESTS_MIN = 200, REQUESTS_MAX = 3000, TRICKLE = 2, PAUSE_MS = 2000,
-    LATENCY_MAX = 1000, GRAY_MS = 200
+    TOGETHER_MAX = 128, WORLDS = 150, LOOK_MAX_MS = 1000, PATIENCE_MS = 10000,
+    MINUTE_MS = 60000, REQUESTS_MIN = 200, REQUESTS_MAX = 3000, GRAY_REQUESTS_MAX = 20000,
+    TRICKLE = 2, PAUSE_MS = 2000, LATENCY_MAX = 1000
 };
+
+//  A look that comes when it should: both clocks have the same time.
+static pace_time_t
+s_at (int64_t ms)
+{
+    return (pace_time_t) { ms, ms };
+}
 
 typedef enum { NONE, CONNECTION, REQUESTS, SLOW, BECOMES_SLOW, KINDS } kind_t;
 typedef enum { FAST, TRICKLES, SILENT, STOPS } way_t;
@@ -100,8 +107,9 @@ s_make_world (uint64_t seed)
     double bytes = (double) (self.bytes_min + self.bytes_max) / 2,
         alone = self.latency_ms + bytes / self.rate,
         each = fmax (alone / self.together, bytes / self.link);
-    self.look_ms = fmin (fmax (LOOK_MS, alone / 8), LOOK_MAX_MS);
-    self.count = (unsigned) fmin (fmax (MINUTE_MS / each, REQUESTS_MIN), REQUESTS_MAX);
+    self.look_ms = fmin (fmax (PACE_LOOK_MS, alone / 8), LOOK_MAX_MS);
+    double most = self.kind == REQUESTS? GRAY_REQUESTS_MAX: REQUESTS_MAX;
+    self.count = (unsigned) fmin (fmax (MINUTE_MS / each, REQUESTS_MIN), most);
     return self;
 }
 
@@ -181,7 +189,7 @@ s_begin_gets (epoch_t *self)
         *get = (get_t) { .is_taken = true, .number = self->next++, .missing = bytes,
             .pace = { .bytes = bytes, .patience_ms = PATIENCE_MS } };
         s_begin_try (self, get, false);
-        pace_begin (&self->pace, &get->pace, (int64_t) self->now_ms);
+        pace_begin (&self->pace, &get->pace, s_at ((int64_t) self->now_ms));
     }
 }
 
@@ -189,8 +197,8 @@ static void
 s_complete (epoch_t *self, get_t *get)
 {
     self->now_ms = get->end_ms;
-    pace_move (&get->pace, 1, (int64_t) get->first_ms);
-    pace_move (&get->pace, get->missing, (int64_t) get->end_ms);
+    pace_move (&get->pace, 1, s_at ((int64_t) get->first_ms));
+    pace_move (&get->pace, get->missing, s_at ((int64_t) get->end_ms));
     pace_end (&self->pace, &get->pace, true, (int64_t) get->end_ms);
     *(get->is_gray? &self->free_gray: &self->free_good) += 1;
     get->is_taken = false;
@@ -221,18 +229,18 @@ s_look_at (epoch_t *self, get_t *get)
             return;
         get->pace = (pace_request_t) { .bytes = get->missing, .patience_ms = PATIENCE_MS };
         s_begin_try (self, get, false);
-        pace_begin (&self->pace, &get->pace, (int64_t) self->now_ms);
+        pace_begin (&self->pace, &get->pace, s_at ((int64_t) self->now_ms));
         return;
     }
     uint64_t came = s_came (get, self->now_ms);
     if (came > get->pace.came)
-        pace_move (&get->pace, came, get->pace.came? (int64_t) self->now_ms: (int64_t) get->first_ms);
-    pace_verdict_t verdict = pace_judge (&self->pace, &get->pace, (int64_t) self->now_ms);
+        pace_move (&get->pace, came, s_at (get->pace.came? (int64_t) self->now_ms: (int64_t) get->first_ms));
+    pace_verdict_t verdict = pace_judge (&self->pace, &get->pace, s_at ((int64_t) self->now_ms));
     if (verdict == PACE_AGAIN && self->has_rule) {
         get->missing -= came;
         self->result.again++;
         s_begin_try (self, get, true);
-        pace_again (&get->pace, get->missing, (int64_t) self->now_ms);
+        pace_again (&get->pace, get->missing, s_at ((int64_t) self->now_ms));
     }
     else
     if (verdict == PACE_STILL) {
@@ -289,10 +297,7 @@ static void
 s_judge (const world_t *world, result_t quiet, result_t result, double ratio)
 {
     double allowed = 1 + PACE_OWED + PACE_SHARE * world->count, alarms = 2 + 0.01 * world->count;
-    //  Of a shorter epoch, what each slow GET costs is bounded: its limit, and its connection.
-    bool is_short = world->kind == REQUESTS && quiet.took_ms < MINUTE_MS;
-    if (quiet.again > alarms || result.again > allowed
-    ||  ratio > 3 + (is_short? (double) GRAY_MS * result.gray / quiet.took_ms: 0))
+    if (quiet.again > alarms || result.again > allowed || ratio > 3)
         fail_msg ("seed %" PRIu64 ", kind %d, way %d: %.2f times as long (%.0f ms, quiet %.0f), %u again"
             " (quiet %u), %u failed, %u gray, %u together of %u, %" PRIu64 " to %" PRIu64 " bytes",
             world->seed,
@@ -312,10 +317,10 @@ s_add (summary_t *self, const world_t *world, result_t result, double ratio, dou
     self->share = fmax (self->share, (double) result.again / world->count);
 }
 
-//  Guards: neither a slow connection nor one slow GET in 50 to 250 makes an epoch of a minute, of at most
-//  REQUESTS_MAX GETs, three times as long (of 5,050 worlds of other seeds, two had 3.2 and 3.4: there each
-//  GET takes minutes); one GET in twenty is asked again at most, and where the whole store is slow, or
-//  nothing is, hardly any.
+//  Guards: neither a slow connection nor one slow GET in 50 to 250 makes an epoch of a minute, or the
+//  part of it that is simulated, three times as long (of 653 worlds of slow GETs, most of other seeds, four
+//  had 3.1 to 3.3); one GET in twenty is asked again at most, and where the whole store is slow, or nothing
+//  is, hardly any.
 static void
 test_worlds (void **state)
 {
@@ -351,9 +356,9 @@ static void
 s_do_one (pace_t *pace, uint64_t bytes, int64_t first_ms, int64_t rest_ms)
 {
     pace_request_t request = { .bytes = bytes, .patience_ms = PATIENCE_MS };
-    pace_begin (pace, &request, 0);
-    pace_move (&request, 1, first_ms);
-    pace_move (&request, bytes, first_ms + rest_ms);
+    pace_begin (pace, &request, s_at (0));
+    pace_move (&request, 1, s_at (first_ms));
+    pace_move (&request, bytes, s_at (first_ms + rest_ms));
     pace_end (pace, &request, true, first_ms + rest_ms);
 }
 
@@ -373,21 +378,90 @@ test_what_is_usual (void **state)
 
     pace_request_t request = { .bytes = 100, .patience_ms = MINUTE_MS };
     int64_t limit_ms = PACE_SLACK_MS + PACE_TIMES * (9 + 9 * 100);
-    pace_begin (&pace, &request, 0);
-    assert_int_equal (pace_judge (&pace, &request, limit_ms), PACE_WAIT);
-    assert_int_equal (pace_judge (&pace, &request, limit_ms + 1), PACE_AGAIN);
+    pace_begin (&pace, &request, s_at (0));
+    assert_int_equal (pace_judge (&pace, &request, s_at (limit_ms)), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &request, s_at (limit_ms + 1)), PACE_AGAIN);
 
     //  1 .. PACE_KEPT, behind as many longer ones that are forgotten.
     pace = pace_new ();
     for (int number = 0; number < 2 * PACE_KEPT; number++)
         s_do_one (&pace, 1, number < PACE_KEPT? 1000: 1 + number * 37 % PACE_KEPT, 0);
     assert_true (pace.learned [0].usual == 58);
+
+    //  What is known of small answers has all of their bytes in it.
+    request.bytes = 60000;
+    limit_ms = PACE_SLACK_MS + PACE_TIMES * 58;
+    pace_begin (&pace, &request, s_at (0));
+    assert_int_equal (pace_judge (&pace, &request, s_at (limit_ms)), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &request, s_at (limit_ms + 1)), PACE_AGAIN);
+}
+
+//  Guards: what is learned of a request that was asked again is of its last try.
+static void
+test_what_is_learned_of_the_last_try (void **state)
+{
+    (void) state;
+    pace_t pace = pace_new ();
+    pace_request_t request = { .bytes = 2 << 20, .patience_ms = MINUTE_MS };
+    pace_begin (&pace, &request, s_at (0));
+    pace_move (&request, 1 << 20, s_at (500));
+    pace_again (&request, 1 << 20, s_at (10000));
+    pace_move (&request, 1, s_at (10007));
+    pace_move (&request, 1 << 20, s_at (10007 + (3 << 20)));
+    pace_end (&pace, &request, true, 10007 + (3 << 20));
+    assert_true (pace.learned [0].usual == 7 && pace.learned [2].usual == 3);
+}
+
+//  Guards: where none is done for PACE_IDLE_MS, one is asked again and no other: the time counts from the
+//  first of those under way, and anew behind one that was asked again or was done.  PACE_SAVED may be saved.
+static void
+test_idle_stores (void **state)
+{
+    (void) state;
+    enum { BEGIN_MS = 10 * MINUTE_MS, SHORT_MS = PACE_IDLE_MS - 1 };
+    pace_t pace = pace_new ();
+    for (int number = 0; number < PACE_KEPT / 2; number++)
+        s_do_one (&pace, 1, 1, 0);
+    pace.allowed = 0;
+    pace.beside = 4;                    //  as many as here are usual
+    pace_request_t requests [4];
+    for (size_t index = 0; index < 4; index++) {
+        requests [index] = (pace_request_t) { .bytes = 100, .patience_ms = 2 * MINUTE_MS };
+        pace_begin (&pace, &requests [index], s_at (BEGIN_MS));
+    }
+    int64_t now_ms = BEGIN_MS + SHORT_MS;
+    assert_int_equal (pace_judge (&pace, &requests [0], s_at (now_ms)), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &requests [0], s_at (++now_ms)), PACE_AGAIN);
+    assert_int_equal (pace_judge (&pace, &requests [1], s_at (now_ms + SHORT_MS)), PACE_WAIT);
+    pace_move (&requests [3], 100, s_at (now_ms + SHORT_MS));
+    pace_end (&pace, &requests [3], true, now_ms + SHORT_MS);
+    assert_int_equal (pace_judge (&pace, &requests [1], s_at (now_ms + 2 * SHORT_MS)), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &requests [1], s_at (now_ms + SHORT_MS + PACE_IDLE_MS)), PACE_AGAIN);
+    for (int number = 0; number < 1000; number++)
+        s_do_one (&pace, 1, 1, 0);
+    assert_true (pace.allowed == PACE_SAVED);
+}
+
+//  Guards: where the caller looks late a request is not slow, and its patience ends all the same.
+static void
+test_patience_goes_on_where_nothing_is_judged (void **state)
+{
+    (void) state;
+    pace_t pace = pace_new ();
+    for (int count = 0; count < PACE_KEPT; count++)
+        s_do_one (&pace, 1 << 20, 10, 10);
+    pace_request_t request = { .bytes = 1 << 20, .patience_ms = PATIENCE_MS };
+    pace_begin (&pace, &request, s_at (0));
+    assert_int_equal (pace_judge (&pace, &request, (pace_time_t) { 20, PATIENCE_MS - 1 }), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &request, (pace_time_t) { 20, PATIENCE_MS }), PACE_STILL);
 }
 
 int
 main (void)
 {
     const struct CMUnitTest tests [] = { cmocka_unit_test (test_what_is_usual),
+        cmocka_unit_test (test_what_is_learned_of_the_last_try), cmocka_unit_test (test_idle_stores),
+        cmocka_unit_test (test_patience_goes_on_where_nothing_is_judged),
         cmocka_unit_test (test_worlds) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -14,10 +14,10 @@
 static const char REGION [] = "us-east-1";
 enum { EXAMPLE_TIME = 1369353600 };
 
-static access_key_t
+static account_key_t
 s_key (void)
 {
-    return (access_key_t) { .name = (char *) "AKIAIOSFODNN7EXAMPLE",
+    return (account_key_t) { .name = (char *) "AKIAIOSFODNN7EXAMPLE",
         .secret = (char *) "AWS4wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" };
 }
 
@@ -27,7 +27,7 @@ static void
 test_the_documented_example (void **state)
 {
     (void) state;
-    access_key_t key = s_key ();
+    account_key_t key = s_key ();
     signature_request_t request = { .method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt",
         .range = "bytes=0-9", .payload = SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
@@ -44,7 +44,7 @@ static void
 test_a_query (void **state)
 {
     (void) state;
-    access_key_t key = s_key ();
+    account_key_t key = s_key ();
     signature_request_t request = { .method = "GET",
         .url = "https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J", .payload = SIGNATURE_EMPTY,
         .time = EXAMPLE_TIME };
@@ -60,7 +60,7 @@ static void
 test_everything_is_signed (void **state)
 {
     (void) state;
-    access_key_t key = s_key (), with_token = s_key ();
+    account_key_t key = s_key (), with_token = s_key ();
     with_token.token = (char *) "token";
     const signature_request_t first = { .method = "GET", .url = "http://host:9000/bucket/a", .payload =
         SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
@@ -92,7 +92,7 @@ static void
 test_too_long (void **state)
 {
     (void) state;
-    access_key_t key = s_key ();
+    account_key_t key = s_key ();
     signature_request_t request = { .method = "GET", .url = "http://host/a", .payload = SIGNATURE_EMPTY,
         .time = EXAMPLE_TIME };
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES], name [600];

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "store_address.h"
+#include "store.h"
 
 static const char BASE [] = "http://endpoint:9000/bucket";
 

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <sodium.h>
 #include "http.h"
-#include "key_answer.h"
+#include "key_source.h"
 #include "scratch.h"
 #include "store_listing.h"
 
@@ -434,9 +434,9 @@ main (void)
 {
     if (sodium_init () < 0)
         return 1;
-    access_key_t *key;
-    char code [KEY_ANSWER_CODE_BYTES];
-    (void) key_answer_json ("{}", 2, &key, code);
+    account_key_t *key;
+    char code [KEY_SOURCE_CODE_BYTES];
+    (void) key_source_parse_json ("{}", 2, &key, code);
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_allocation_fails_once),
         cmocka_unit_test (test_no_memory_from_then_on),

@@ -41,6 +41,9 @@ typedef struct {
     size_t next_bytes;                  //  of the object, in others
     bool is_broken;                     //  the first answer breaks off
     const char *refusal;                //  the code for keys called "old"
+    unsigned left;                      //  so many answers, and keys called "new" end: `keys` has others then
+    const char *keys;                   //  the profile's file
+    bool has_ended;                     //  keys called "new" have
     unsigned busy;                      //  so many questions with others are refused for now
     bool is_busy_at [PAGES];            //  the next question for this page of a list, or part of a large
                                         //  object, is refused for now
@@ -206,6 +209,24 @@ s_send_page (world_t *self, int peer, const char *question)
 }
 
 static void
+s_write_keys (const char *path, const char *name)
+{
+    FILE *file = fopen (path, "we");
+    assert_non_null (file);
+    fprintf (file, "[default]\naws_access_key_id = %s\naws_secret_access_key = b\n", name);
+    assert_int_equal (fclose (file), 0);
+}
+
+//  The time in which no others are asked for is over too.
+static void
+s_end_keys (world_t *self)
+{
+    s_write_keys (self->keys, "newer");
+    self->has_ended = true;
+    s_skip (2 * KEYRING_REFUSED_S * 1000);
+}
+
+static void
 s_answer (world_t *self, int peer)
 {
     char question [8192];
@@ -223,7 +244,8 @@ s_answer (world_t *self, int peer)
         sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
     self->has_condition = strstr (question, "If-Match: ");
     self->questions++;
-    if (self->refusal && strstr (question, "Credential=old/"))
+    if (self->refusal && (strstr (question, "Credential=old/")
+    ||  (self->has_ended && strstr (question, "Credential=new/"))))
         s_send_error (peer, strcmp (self->refusal, "ExpiredToken") == 0? "400 Bad": "403 Forbidden",
             self->refusal);
     else
@@ -244,8 +266,11 @@ s_answer (world_t *self, int peer)
     if (strstr (question, "/endless "))
         s_send_endless (peer, "404 Not Found");
     else
-    if (used)
+    if (used) {
         s_send_object (self, peer, first, last);
+        if (self->left > 0 && --self->left == 0)
+            s_end_keys (self);
+    }
     pthread_mutex_unlock (&self->owned);
 }
 
@@ -344,6 +369,7 @@ s_reset (world_t *self, const char *version, const char *next_version)
     self->next_version = next_version;
     self->next_bytes = OBJECT_BYTES;
     self->is_broken = false;
+    self->has_ended = false;
 }
 
 //  Guards: another version than the one that was asked for gives no byte, whatever the store thinks.
@@ -445,15 +471,6 @@ test_a_word_without_an_end (void **state)
     fclose (file);
 }
 
-static void
-s_write_keys (const char *path, const char *name)
-{
-    FILE *file = fopen (path, "we");
-    assert_non_null (file);
-    fprintf (file, "[default]\naws_access_key_id = %s\naws_secret_access_key = b\n", name);
-    assert_int_equal (fclose (file), 0);
-}
-
 //  The way in which a test reads the object, into memory of OBJECT_BYTES.  0 or -errno.
 typedef int (read_fn) (store_t *store, const char *url, const store_persistence_t *how, uint8_t *memory);
 
@@ -505,6 +522,7 @@ s_read_with_keys (world_t *self, read_fn *read, const char *name, const char *re
     unsetenv ("AWS_PROFILE");
     s_reset (self, "\"one\"", "\"one\"");
     self->refusal = refusal;
+    self->keys = path;
     store_t *store;
     if (store_open (&store, "s3://bucket/a", error, sizeof error))
         fail_msg ("%s", error);
@@ -535,6 +553,29 @@ test_keys_that_are_refused_to_several (void **state)
     assert_int_equal (s_read_with_keys (*state, s_read_in_parts, "new", "InvalidAccessKeyId", 0,
         &(store_persistence_t) { .patience_ms = 0 }), -EKEYREJECTED);
     assert_true (clock_now_ms () - began_ms < 2000);
+}
+
+//  Guards: in one long call keys may end several times: what renewed ones gave is behind them.
+static void
+test_keys_that_end_twice (void **state)
+{
+    world_t *self = *state;
+    self->left = 4;                     //  of eight parts
+    assert_int_equal (s_read_with_keys (self, s_read_in_parts, "new", "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 0 }), 0);
+    assert_true (self->has_ended);
+}
+
+//  Guards: keys that end while the store is busy for others of the call are renewed all the same.
+static void
+test_keys_that_end_while_the_store_is_busy (void **state)
+{
+    world_t *self = *state;
+    self->left = 4;
+    self->busy = 1;                     //  the first question with the keys that end soon
+    assert_int_equal (s_read_with_keys (self, s_read_in_parts, "new", "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 2000, .takes_long = true }), 0);
+    assert_true (self->has_ended && self->busy == 0);
 }
 
 //  Guards: a stream goes on with renewed keys too, also if the store is busy behind them; keys that are
@@ -739,6 +780,8 @@ main (void)
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_weak_versions),
         cmocka_unit_test (test_keys_that_are_refused_to_several),
+        cmocka_unit_test_teardown (test_keys_that_end_twice, s_put_clock_right),
+        cmocka_unit_test_teardown (test_keys_that_end_while_the_store_is_busy, s_put_clock_right),
         cmocka_unit_test (test_a_stream_with_other_keys),
         cmocka_unit_test (test_patience_after_other_keys),
         cmocka_unit_test_teardown (test_patience_of_a_long_list, s_put_clock_right),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +18,10 @@
 #include "transfer.h"
 
 //  Small buffers: what curl has sent is what the store took, or will soon.
-enum { OBJECT_BYTES = 240000, SOCKET_BYTES = 4096, TAKEN_BYTES = 100 };
+enum { OBJECT_BYTES = 240000, SOCKET_BYTES = 4096,
+    TAKES_A_SECOND = 200,               //  of its clock's seconds: a jump beyond two LOOK_MS does not count
+    BEFORE_BYTES = 1000                 //  that other uploads have sent
+};
 
 static int64_t s_now_ms;
 
@@ -66,12 +70,16 @@ s_upload (int bytes_a_second)
     assert_int_equal (bind (listener, (struct sockaddr *) &address, length), 0);
     assert_int_equal (listen (listener, 1), 0);
     assert_int_equal (getsockname (listener, (struct sockaddr *) &address, &length), 0);
-    char url [64], room [TAKEN_BYTES];
+    char url [64], room [64];
+    const size_t most = (size_t) bytes_a_second / TAKES_A_SECOND;
+    assert_true (most > 0 && most <= sizeof room);
     snprintf (url, sizeof url, "http://127.0.0.1:%u/object", ntohs (address.sin_port));
 
     FILE *file = tmpfile ();
     assert_true (file && ftruncate (fileno (file), OBJECT_BYTES) == 0);
-    transfer_upload_t upload = { .descriptor = fileno (file), .checksum = "0" };
+    atomic_uint_fast64_t sent;
+    atomic_init (&sent, BEFORE_BYTES);
+    transfer_upload_t upload = { .descriptor = fileno (file), .checksum = "0", .sent = &sent };
     transfer_t transfer = { .url = url, .bytes = OBJECT_BYTES, .upload = &upload };
     transfers_t *transfers;
     assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
@@ -81,7 +89,7 @@ s_upload (int bytes_a_second)
         transfers_wait (transfers, NULL, 0, 0);
         if (peer < 0)
             peer = accept (listener, NULL, NULL);
-        ssize_t count = peer >= 0? recv (peer, room, sizeof room, MSG_DONTWAIT): 0;
+        ssize_t count = peer >= 0? recv (peer, room, most, MSG_DONTWAIT): 0;
         if (count <= 0)
             continue;
         if (taken == 0)                 //  curl would wait a second for that
@@ -92,6 +100,8 @@ s_upload (int bytes_a_second)
         s_now_ms = begin_ms + taken * 1000 / bytes_a_second;
     }
     transfers_destroy (&transfers);
+    //  What went out in vain is sent again, and counts then.
+    assert_int_equal (atomic_load (&sent), BEFORE_BYTES + (transfer.rc? 0: OBJECT_BYTES));
     fclose (file);
     close (peer);
     close (listener);

@@ -17,6 +17,7 @@ typedef struct {
     uint64_t random;
     size_t samples;
     unsigned epochs;
+    unsigned first;             //  its first epoch's number
     uint32_t *ids [EPOCHS];
     size_t counts [EPOCHS];
     bool unfinished;            //  the last
@@ -56,7 +57,7 @@ planted_add (audit_t *audit, planted_t *self, const char *name)
     assert_int_equal (audit_add_job (audit, name), 0);
     for (unsigned epoch = 0; epoch < self->epochs; epoch++) {
         bool finished = !self->unfinished || epoch + 1 < self->epochs;
-        orders_add (audit, epoch, self->ids [epoch], self->counts [epoch], finished);
+        orders_add (audit, self->first + epoch, self->ids [epoch], self->counts [epoch], finished);
         self->ids [epoch] = NULL;
     }
 }

@@ -482,6 +482,21 @@ test_jobs_with_one_order (void **state)
     }
 }
 
+//  Guards: of a job that was recorded from a later epoch on, epochs of the same number are compared.
+static void
+test_jobs_with_one_order_from_another_epoch_on (void **state)
+{
+    (void) state;
+    planted_t one = planted_new (SAMPLES, 3), two = planted_new (SAMPLES + 1, 3);
+    two.first = 1;
+    planted_replace (&two, 0, orders_copy (one.ids [1], SAMPLES));
+    two.counts [0] = SAMPLES;
+    audit_t *audit = s_audit_two (&one, &two);
+    planted_found (audit, AUDIT_SAME_ORDER, 1, 1, "two");
+    assert_null (findings_find (audit, AUDIT_RELATED_ORDER));
+    audit_destroy (&audit);
+}
+
 static void
 test_jobs_with_related_orders (void **state)
 {
@@ -682,6 +697,7 @@ main (void)
         cmocka_unit_test (test_a_trace_is_a_note), cmocka_unit_test (test_the_tail_comes_first),
         cmocka_unit_test (test_more_even_than_chance_is_no_fault),
         cmocka_unit_test (test_jobs_with_one_order), cmocka_unit_test (test_jobs_with_related_orders),
+        cmocka_unit_test (test_jobs_with_one_order_from_another_epoch_on),
         cmocka_unit_test (test_jobs_beside_one_in_the_order_of_ids),
         cmocka_unit_test (test_three_jobs), cmocka_unit_test (test_ids_of_a_subset),
         cmocka_unit_test (test_jobs_on_other_data),

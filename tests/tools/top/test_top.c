@@ -45,6 +45,12 @@ rates_and_order (void **state)
     top_view_words (&view, &view.rows [0], words, sizeof words);
     assert_string_equal (words, "it has drawn nothing yet");
     top_view_clear (&view);
+    //  Half of the slow one's time is its own loop, which is no waiting.
+    json_object_set_new (json_array_get (json_object_get (now, "jobs"), 1), "waits", json_pack ("{s:f}",
+        "read", 2.0));
+    assert_true (top_view_make (&view, now, before, TOP_BY_WAIT));
+    assert_string_equal (view.rows [0].name, "fast");
+    top_view_clear (&view);
     //  Another server answers: what was before does not count.
     assert_true (top_view_make (&view, before, now, TOP_BY_JOB));
     assert_true (view.delivered < 0);

@@ -130,11 +130,56 @@ test_an_answer_to_another_connection (void **state)
     work_task_destroy (&golden);
 }
 
+//  The next frame is this one; more follow it, or not.
+static void
+s_check_frame (play_t *self, const void *bytes, size_t count, bool has_more)
+{
+    zmq_msg_t frame;
+    assert_int_equal (zmq_msg_init (&frame), 0);
+    assert_int_equal (zmq_msg_recv (&frame, self->router, 0), count);
+    assert_memory_equal (zmq_msg_data (&frame), bytes, count);
+    assert_int_equal (zmq_msg_more (&frame), has_more);
+    zmq_msg_close (&frame);
+}
+
+//  Guards: a version larger than a frame comes in whole frames one after the other, and then the rest of it;
+//  what was learned of its file's rows comes last.
+static void
+test_a_version_of_several_frames (void **state)
+{
+    play_t *self = *state;
+    static uint8_t version [2 * WIRE_FRAME_BYTES_MAX + 7];
+    static const char rows [] = "rows";
+    for (size_t index = 0; index < sizeof version; index++)
+        version [index] = (uint8_t) (index * 2654435761u >> 24);
+    assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+    work_task_t *task = work_task_new ();
+    assert_non_null (task);
+    task->session = self->server.session;
+    task->number = 9;
+    task->version = version;
+    task->version_bytes = sizeof version;
+    task->rows = (uint8_t *) strdup (rows);
+    task->result = (wire_work_result_t) { .outcome = WIRE_WORK_READY, .rows_bytes = sizeof rows };
+    work_server_done (&self->server, task);
+    assert_int_equal (zmq_recv (self->router, self->peer, PEER_BYTES, 0), self->peer_bytes);
+    wire_head_t head = message_head (WIRE_WORK_RESULT, 0, 9);
+    s_check_frame (self, &head, sizeof head, true);
+    s_check_frame (self, &task->result, sizeof task->result, true);
+    s_check_frame (self, version, WIRE_FRAME_BYTES_MAX, true);
+    s_check_frame (self, version + WIRE_FRAME_BYTES_MAX, WIRE_FRAME_BYTES_MAX, true);
+    s_check_frame (self, version + 2 * WIRE_FRAME_BYTES_MAX, 7, true);
+    s_check_frame (self, rows, sizeof rows, false);
+    task->version = NULL;
+    work_task_destroy (&task);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test_setup_teardown (test_an_answer_to_another_connection, s_begin, s_end)
+        cmocka_unit_test_setup_teardown (test_an_answer_to_another_connection, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_version_of_several_frames, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

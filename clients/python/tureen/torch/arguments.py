@@ -7,23 +7,14 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 
-from .. import recipes, transforms
+from .. import recipes, vocabulary
+from ..vocabulary import INSTEAD, Pipeline, listed
 from .tensors import channel_numbers
 
 #  The values that ask for nothing.
 _IDLE: Dict[str, Sequence[Any]] = {
     "num_workers": (0, None), "persistent_workers": (False, None), "prefetch_factor": (None,),
     "pin_memory": (False, None), "pin_memory_device": ("", None), "multiprocessing_context": (None,)}
-
-_INSTEAD = {
-    "batch_sampler": "give sampler=, batch_size= and drop_last=: the batches are cut from the sampler's ids "
-    "in their order",
-    "collate_fn": "batches come whole from the server; work on them in the loop, or by map_batch=; "
-    "fields=True gives a dict of all fields",
-    "worker_init_fn": "what is random is the server's, and seed= settles it; for functions (map=) there is "
-    "tureen.sample_seed()",
-    "generator": "the server draws; give seed= for an order that comes again, or a sampler= that has the "
-    "generator"}
 
 _DTYPES = {torch.uint8: "uint8", torch.float16: "float16", torch.bfloat16: "bfloat16",
            torch.float32: "float32"}
@@ -41,7 +32,7 @@ def refuse_impossible(given: Mapping[str, Any]) -> None:
     """TypeError for the arguments that cannot be honoured, with what there is instead."""
     for name, value in given.items():
         if value is not None:
-            raise TypeError(f"{name}= cannot be given: {_INSTEAD[name]}")
+            raise TypeError(f"{name}= cannot be given: {INSTEAD[name]}")
 
 
 def explain_unneeded(given: Mapping[str, Any], stacklevel: int) -> None:
@@ -65,8 +56,6 @@ def _listed(names: List[str]) -> str:
 def order_of(shuffle: Optional[bool], sampler: Any, order: Optional[str], seed: Optional[int]) -> str:
     """The order that the server is asked for.  ValueError where two of the arguments contradict each
     other."""
-    if shuffle not in (None, False, True):
-        raise TypeError(f"shuffle must be True, False or None, not {shuffle!r}")
     if sampler is not None:
         if isinstance(sampler, (str, bytes)) or not hasattr(sampler, "__iter__"):
             raise TypeError(f"sampler must give the samples' ids when it is iterated over, and {sampler!r} "
@@ -76,16 +65,9 @@ def order_of(shuffle: Optional[bool], sampler: Any, order: Optional[str], seed: 
         if order not in (None, "list"):
             raise ValueError(f"sampler= already says the order: leave order={order!r} out")
         return "list"
-    if order is None:
-        if shuffle is None:
-            return "list" if seed is None else "seeded"
-        return "list" if not shuffle else "shared" if seed is None else "seeded"
-    if shuffle is not None and shuffle == (order == "list"):
-        raise ValueError(f"shuffle={shuffle} and order={order!r} contradict each other: leave shuffle out")
-    return order
-
-
-Pipeline = Union[str, List[Dict[str, Any]]]
+    if shuffle is None:
+        return order or ("list" if seed is None else "seeded")
+    return vocabulary.order_of(shuffle, order, seed)
 
 
 def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Pipeline:
@@ -109,17 +91,6 @@ def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Pipeline:
 
 #  The server's own, so that something can be written behind them.
 _RECIPES = {"train": recipes.imagenet_train, "eval": recipes.imagenet_eval}
-
-
-def listed(transform: Any) -> Pipeline:
-    """As operations, or a recipe's name."""
-    if isinstance(transform, str):
-        return transform
-    if callable(getattr(transform, "to_json", None)) and not isinstance(transform, type):
-        return list(transform.to_json())
-    if isinstance(transform, Sequence) and all(isinstance(step, Mapping) for step in transform):
-        return [dict(step) for step in transform]
-    return transforms.translate(transform).to_json()
 
 
 def _normalize(value: Any) -> Optional[Dict[str, Any]]:

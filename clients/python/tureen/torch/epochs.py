@@ -83,6 +83,12 @@ class OneJob:
         """All of that epoch's batches were given."""
         return iterator.epoch > epoch
 
+    @property
+    def repeats(self) -> bool:
+        """Another run gets the same batches in the same order."""
+        request = self.loader._request
+        return request.order == "list" or request.order == "seeded" and request.seed is not None
+
     def state(self, ledger: Optional[Ledger], epoch: int) -> State:
         """The loader's state in the job that the ledger is of.  None: no job has begun, and the state is the
         place where the next job begins."""
@@ -209,6 +215,10 @@ class JobPerEpoch:
 
     def whole(self, iterator: BatchIterator, epoch: int) -> bool:
         return iterator.epoch > 0                   # of its job
+
+    @property
+    def repeats(self) -> bool:
+        return False                                # only the sampler knows
 
     def state(self, ledger: Optional[Ledger], epoch: int) -> State:
         """Between loops there is no list: the sampler says what it is when the loop begins."""

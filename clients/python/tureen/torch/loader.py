@@ -14,17 +14,20 @@ from ..dataset import DataSet as _DataSet
 from ..errors import LoaderClosed, StateError, TureenError
 from ..loader import BatchIterator, Loader, Path, tell_recipe
 from ..owned import Owned
-from ..request import Subset, given_subset, recipe_of
+from ..request import Subset, given_subset, recipe_of, resolve_endpoint
 from ..slots import lent_max
 from ..trained import TrainedLedger, given, ledger_kind, refuse_report
+from ..vocabulary import listed, one_of, refuse_unknown
 from ..wire import Field, Joined
 from ..mapping.mapper import mapper_of
 from ..mapping.run import Function
 from ..mixing import Mixer, refuse_functions, split
+from ..names import Name
 from . import arguments, mapping
 from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
 from .ranks import Membership, _process_group
+from .steps import Step, Steps
 from .tensors import Layout
 from .trained import Reports
 
@@ -76,6 +79,14 @@ class Epochs:
         return -(-len(loader.dataset) // (loader.world_size * loader.nodes))
 
 
+class Ascending(Epochs, torch.utils.data.SequentialSampler):
+    """Of a loader that does not shuffle, which is what Lightning's overfit_batches wants to see."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        Epochs.__init__(self, loader)
+        self.data_source = loader.dataset
+
+
 class DataSet(_DataSet):
     """What a loader draws from: see tureen.DataSet.  A sample, `loader.dataset[5]`, is as the loader's
     batches have it, without the batch's dimension: (image, label), the label a number."""
@@ -87,6 +98,13 @@ class DataSet(_DataSet):
 
     def __repr__(self) -> str:
         return f"<tureen.torch.DataSet {self.name!r}>"
+
+    def __getitems__(self, indices: Iterable[Any]) -> List[Any]:
+        """Of a loader's steps the batches; else samples, as tureen.DataSet."""
+        wanted = list(indices)
+        if any(isinstance(index, Step) for index in wanted):
+            return [step.batch() for step in wanted]
+        return super().__getitems__(wanted)
 
     def _present(self, batch: Batch, joined: Joined) -> List[Any]:
         layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
@@ -141,7 +159,7 @@ class DataLoader(Owned):
                 (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train";
                 without shuffling, seed and sampler "eval".
                 MixUp and CutMix at its end are done here, on the device; labels are float32 [batch,
-                num_classes] then
+                num_classes] then.  `pipeline` is another name for it
     sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an
                 iterable of whole numbers.  It is asked once an epoch, when the loop begins; each epoch is a
                 job of its own
@@ -229,7 +247,9 @@ class DataLoader(Owned):
     exit leave the job.
     """
 
-    batch_sampler = None            # scripts written for several kinds of loaders look whether there is one
+    #  What Accelerate reads of PyTorch's loaders, to leave out batches (steps.py)
+    collate_fn = operator.itemgetter(0)
+    prefetch_factor = None
 
     def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *,
                  transform: Any = None, sampler: Optional[Iterable[int]] = None, order: Optional[str] = None,
@@ -247,13 +267,20 @@ class DataLoader(Owned):
                  map_workers: Optional[int] = None, state_of: str = "given", num_workers: Any = 0,
                  persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
                  pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
-                 collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
+                 collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None,
+                 pipeline: Any = None, **unknown: Any) -> None:
         super().__init__()
+        refuse_unknown(DataLoader, unknown, {})
+        transform = one_of(transform, pipeline)
         arguments.check_dataset(dataset)
         arguments.refuse_impossible(dict(batch_sampler=batch_sampler, collate_fn=collate_fn,
                                          worker_init_fn=worker_init_fn, generator=generator))
         order_asked = arguments.order_of(shuffle, sampler, order, seed)
+        self._order = order_asked
         self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
+        if not isinstance(ids, bool):
+            raise TypeError("ids is True where the samples' ids are to come along: give those of the samples "
+                            "that are wanted as sampler=, or as subset= with shuffle=True")
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._job, self._slots = job, slots
         self._sampler = sampler
@@ -270,8 +297,9 @@ class DataLoader(Owned):
             transform = "train" if sampler is not None else recipe_of(order_asked)
             if transform == "eval":
                 tell_recipe("shuffle=False (also if it is left out)", "transform")
-        transform, self._mixing = split(arguments.listed(transform))
+        transform, self._mixing = split(listed(transform))
         refuse_functions(self._mixing, map, map_batch)
+        dataset = Name.of(dataset, resolve_endpoint(endpoint))      # for the loaders of all epochs
         server: Dict[str, Any] = dict(
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
@@ -307,6 +335,7 @@ class DataLoader(Owned):
         self._running = 0
         self._loops = 0
         self._failed = False                    # the job ended by an error
+        self._loaded = False                    # a state, where the next loop begins
         self._target: Optional[int] = None      # set_epoch asked for it, and it is not the next one by itself
         self._padding = False                   # what was given last
         self._layout: Optional[Layout] = None
@@ -357,7 +386,7 @@ class DataLoader(Owned):
         ledger = self._iterator._given
         if isinstance(ledger, TrainedLedger):
             self._reports.begin(ledger, self._source.later_state(ledger, self._epoch))
-        self._failed, self._layout = False, None
+        self._failed, self._loaded, self._layout = False, False, None
         if self._copier is None and self._device is not None:
             device = self._device if isinstance(self._device, Device) else CudaDevice(self._device)
             self._copier = Copier(device, lent_max(self._slots) - 1)
@@ -470,7 +499,7 @@ class DataLoader(Owned):
     def _go_to(self, epoch: int) -> None:
         self._drop_job()
         self._source.move(epoch)
-        self._epoch = epoch
+        self._epoch, self._loaded = epoch, False
 
     def _reload(self) -> None:
         """The job ended before anything was given: the next one begins in the same place."""
@@ -580,7 +609,12 @@ class DataLoader(Owned):
         epoch = self._source.load(state)
         self._reports.report_all()
         self._drop_job()
-        self._epoch, self._target = epoch, None
+        self._epoch, self._target, self._loaded = epoch, None, True
+
+    def __repr__(self) -> str:
+        epochs = "" if self._epochs is None else f", {self._epochs} epochs"
+        return (f"<tureen.torch.DataLoader {self._data.name!r} at {self._data.endpoint}: batches of "
+                f"{self._batch_size}, {'sampler' if self._sampler is not None else self._order}{epochs}>")
 
     #  Questions
 
@@ -617,7 +651,15 @@ class DataLoader(Owned):
     def sampler(self) -> Any:
         """What was given; else what scripts for PyTorch look for in one: `set_epoch`, which is the loader's,
         and `len`, the samples of each rank."""
-        return Epochs(self) if self._sampler is None else self._sampler
+        if self._sampler is not None:
+            return self._sampler
+        return Ascending(self) if self._order == "list" else Epochs(self)
+
+    @property
+    def batch_sampler(self) -> Steps:
+        """With `dataset` and `collate_fn` it makes a torch.utils.data.DataLoader of the same batches, of
+        which the first may be left out: as Accelerate's skip_first_batches does."""
+        return Steps(self)
 
     @property
     def rank(self) -> int:

@@ -12,6 +12,7 @@
 
 #include "custom_sandbox.h"
 #include "effort.h"
+#include "scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +134,30 @@ s_call_for_files (void)
     s_expect ("to remove pages", madvise (shared, (size_t) page, MADV_REMOVE), EPERM);
 }
 
+//  Landlock's: in this folder there are the file and the folder of these names.
+#define FILE_NAME "file"
+#define FOLDER_NAME "folder"
+
+static void
+s_change_files (void)
+{
+    if (!custom_sandbox_has_landlock ())
+        return;
+    s_expect ("to read", open (FILE_NAME, O_RDONLY), 0);
+    s_expect ("to write", open (FILE_NAME, O_WRONLY), EACCES);
+    s_expect ("to write to /dev/null", open ("/dev/null", O_WRONLY), 0);
+    s_expect ("to remove a file", unlink (FILE_NAME), EACCES);
+    s_expect ("to remove a folder", rmdir (FOLDER_NAME), EACCES);
+    s_expect ("to rename", rename (FILE_NAME, "other"), EACCES);
+    s_expect ("to link", link (FILE_NAME, "other"), EACCES);
+    s_expect ("to make a symbolic link", symlink (FILE_NAME, "other"), EACCES);
+    s_expect ("to make a file by opening it", open ("other", O_RDONLY | O_CREAT, 0600), EACCES);
+    s_expect ("to make a file", mknod ("other", S_IFREG | 0600, 0), EACCES);
+    s_expect ("to make a folder", mkdir ("other", 0700), EACCES);
+    s_expect ("to make a pipe", mknod ("other", S_IFIFO | 0600, 0), EACCES);
+    s_expect ("to make a socket", mknod ("other", S_IFSOCK | 0600, 0), EACCES);
+}
+
 static void
 s_expect_limit (const char *what, __rlimit_resource_t resource, rlim_t most)
 {
@@ -153,16 +178,19 @@ s_inside (void)
     s_call_unknown ();
     s_call_of_others ();
     s_call_for_files ();
+    s_change_files ();
     printf ("done\n");
     return fflush (stdout) != 0;
 }
 
 static void
-s_enter (int output, pid_t parent)
+s_enter (int output, pid_t parent, const char *folder)
 {
     char memory [24], server [24];
     snprintf (memory, sizeof memory, "%llu", (unsigned long long) s_memory_bytes);
     snprintf (server, sizeof server, "%d", (int) parent);
+    if (chdir (folder) || mkdir (FOLDER_NAME, 0700) || mknod (FILE_NAME, S_IFREG | 0600, 0))
+        _exit (1);
     dup2 (output, STDOUT_FILENO);
     dup2 (output, STDERR_FILENO);
     char *words [] = { (char *) CUSTOM_SANDBOX_COMMAND, memory, server, (char *) "/proc/self/exe",
@@ -176,12 +204,14 @@ test_what_it_may_do (void **state)
     (void) state;
     if (!custom_sandbox_has_seccomp ())
         skip ();
+    scratch_folder_t scratch;
+    assert_true (scratch_begin (&scratch));
     int ends [2];
     assert_int_equal (pipe2 (ends, O_CLOEXEC), 0);
     pid_t parent = getpid (), child = fork ();
     assert_true (child >= 0);
     if (child == 0)
-        s_enter (ends [1], parent);
+        s_enter (ends [1], parent, scratch.path);
     close (ends [1]);
     FILE *file = fdopen (ends [0], "r");
     char text [8192];
@@ -191,6 +221,7 @@ test_what_it_may_do (void **state)
     assert_int_equal (waitpid (child, &status, 0), child);
     assert_string_equal (text, "done\n");
     assert_int_equal (status, 0);
+    assert_true (scratch_end (&scratch));
 }
 
 int

@@ -8,11 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "action.h"
 #include "clock.h"
 #include "decoder.h"
+#include "job.h"
 #include "pack_index.h"
 #include "pool.h"
 #include "reading.h"
+#include "tenant.h"
 
 enum { BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1,
     PACKED_BYTES = 300, PATIENCE_MS = 500 };
@@ -524,7 +527,7 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
         .piece = s_piece, .policy = RAW_STREAM, .chunk = 8,
         .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
     size_t least;
-    assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
+    assert_true (dataset_set_pack (self->broker, dataset, &pack, &least));
     self->source.pack = (const pack_t *) self->order;       //  never looked at
 }
 
@@ -532,19 +535,19 @@ static void
 s_add_tenants (tasks_scene_t *self)
 {
     static const char *const names [2] = { "a", "b" };
-    self->datasets [1] = broker_add_dataset (self->broker, "secret", SAMPLES, BROKER_BAD_DROP, &self->source);
+    self->datasets [1] = dataset_add (self->broker, "secret", SAMPLES, BROKER_BAD_DROP, &self->source);
     for (size_t index = 0; index < 2; index++) {
         broker_tenant_t tenant = { .name = names [index], .weight = 1 };
-        self->tenants [index] = broker_add_tenant (self->broker, &tenant);
-        broker_allow (self->broker, self->tenants [index], self->datasets [0]);
+        self->tenants [index] = tenant_add (self->broker, &tenant);
+        tenant_allow (self->broker, self->tenants [index], self->datasets [0]);
     }
-    broker_allow (self->broker, self->tenants [1], self->datasets [1]);
+    tenant_allow (self->broker, self->tenants [1], self->datasets [1]);
 }
 
 job_t *
 tasks_scene_join (tasks_scene_t *self, tenant_t *tenant, dataset_t *dataset)
 {
-    broker_join_t join = { .tenant = tenant, .dataset = dataset, .pipeline = self->pipeline, .world_size = 1,
+    broker_terms_t join = { .tenant = tenant, .dataset = dataset, .pipeline = self->pipeline, .world_size = 1,
         .batch_size = BATCH,
         .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes,
         .fresh_run = self->job? "00000000000000000000000000000002": "00000000000000000000000000000001" };
@@ -586,7 +589,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };
     self->broker = broker_new (&options);
-    self->datasets [0] = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
+    self->datasets [0] = dataset_add (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
     if (packed)
         s_make_pack (self, self->datasets [0]);
     if (plan->has_tenants)

@@ -110,8 +110,9 @@ reading_is_direct (const reading_t *self, uint32_t file)
     return s_made_up.is_direct [file];
 }
 
+int __wrap_cost_probe (cost_t *self, const char *path, uint32_t limit_ms);
 int
-cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
+__wrap_cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
 {
     (void) self;
     assert_string_equal (path, "first");
@@ -120,8 +121,9 @@ cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
     return 0;
 }
 
+int __wrap_cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms);
 int
-cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms)
+__wrap_cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms)
 {
     (void) self;
     assert_int_equal (source->size_bytes, 1);
@@ -364,6 +366,51 @@ what_status_says (void **state)
     device_destroy (&self);
 }
 
+//  ---- keys
+
+//  As the store's keyring finds itself; NULL: the store's requests are not signed.
+static const char *s_trouble;
+
+bool __wrap_store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look);
+bool
+__wrap_store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look)
+{
+    assert_non_null (self);
+    if (!s_trouble)
+        return false;
+    *from_p = "a program";
+    *look = (keyring_look_t) { .renewals = 1 };
+    snprintf (look->trouble, sizeof look->trouble, "%s", s_trouble);
+    return true;
+}
+
+//  Trouble with keys is told when it begins, and when it is over; not at each look, nor in other words.
+static void
+trouble_with_keys (void **state)
+{
+    (void) state;
+    static const struct { const char *trouble; bool is_news; } looks [] = {
+        { NULL, false }, { "", false }, { "no answer", true }, { "no answer", false }, { "refused", false },
+        { "", true }, { "", false }, { "refused", true }
+    };
+    store_t *store;
+    char error [600];
+    assert_int_equal (store_open (&store, "https://host/a", error, sizeof error), 0);
+    device_t *self = device_new (0, store, 0), *files = device_new (makedev (8, 1), NULL, 0);
+    for (size_t index = 0; index < sizeof looks / sizeof *looks; index++) {
+        const char *trouble = "nothing was told";
+        s_trouble = looks [index].trouble;
+        assert_int_equal (device_next_key_trouble (self, &trouble), looks [index].is_news);
+        if (looks [index].is_news)
+            assert_string_equal (trouble, s_trouble);
+    }
+    const char *trouble;
+    assert_false (device_next_key_trouble (files, &trouble));
+    device_destroy (&files);
+    device_destroy (&self);
+    store_destroy (&store);
+}
+
 int
 main (void)
 {
@@ -372,6 +419,7 @@ main (void)
         cmocka_unit_test_setup (a_file_cannot_be_opened, s_setup),
         cmocka_unit_test_setup (it_is_probed_once, s_setup),
         cmocka_unit_test_setup (a_store, s_setup),
+        cmocka_unit_test_setup (trouble_with_keys, s_setup),
         cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
         cmocka_unit_test_setup (the_cache_teaches_nothing, s_setup),
         cmocka_unit_test_setup (folders_have_a_least_depth, s_setup),

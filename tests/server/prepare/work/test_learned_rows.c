@@ -96,6 +96,33 @@ test_kept_and_lent (void **state)
     assert_int_equal (budget.bytes, 0);
 }
 
+//  A table that was filled apart comes into the budget of all, as far as there is room.
+static void
+test_a_table_moves (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    learned_rows_budget_t all = { .bytes_max = 4000 }, apart = all;
+    learned_rows_t *first = learned_rows_new (SAMPLES, &all), *second = learned_rows_new (SAMPLES, &apart);
+    uint32_t before;
+    for (uint32_t id = 0; id < SAMPLES; id++) {
+        known_t known = s_any (&random);
+        learned_rows_keep (first, id, s_entry (&known));
+        learned_rows_keep (second, id, s_entry (&known));
+    }
+    size_t bytes = all.bytes;
+    before = learned_rows_samples (second);
+    all.bytes_max = bytes + bytes / 2;
+    learned_rows_move (second, &all);
+    assert_true (all.bytes > bytes && all.bytes <= all.bytes_max);
+    assert_true (learned_rows_samples (second) < before && learned_rows_samples (second) > 0);
+    assert_int_equal (apart.bytes, 0);
+    learned_rows_destroy (&first);
+    learned_rows_destroy (&second);
+    assert_int_equal (all.bytes, 0);
+    learned_rows_move (NULL, &all);
+}
+
 //  Of two folders with one budget: never above it, and what is known stays when there is no more room.
 static void
 test_budget (void **state)
@@ -179,7 +206,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_kept_and_lent), cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_kept_and_lent), cmocka_unit_test (test_a_table_moves),
+        cmocka_unit_test (test_budget),
         cmocka_unit_test (test_full), cmocka_unit_test (test_more_takes_the_place_of_less) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -7,13 +7,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "effort.h"
-#include "learned_rows_file.h"
+#include "learned_rows.h"
 #include "power_calls.h"
 #include "seed.h"
 
@@ -187,6 +190,28 @@ limits (void **state)
     assert_int_equal (learned_rows_path ("/a/folder", FINGERPRINT, path, sizeof path), -ENAMETOOLONG);
 }
 
+//  Guards: a server that is killed while it saves leaves nothing that the next save does not replace.
+static void
+killed_while_it_saves (void **state)
+{
+    scene_t *self = *state;
+    s_learn (self);
+    pid_t child = fork ();
+    if (child == 0) {
+        struct rlimit none = { 0 }, little = { 100, 100 };
+        setrlimit (RLIMIT_CORE, &none);
+        setrlimit (RLIMIT_FSIZE, &little);
+        _exit (learned_rows_save (self->rows, self->path, FINGERPRINT) == 0? 0: 1);
+    }
+    int status;
+    assert_int_equal (waitpid (child, &status, 0), child);
+    assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGXFSZ);
+    assert_int_equal (scratch_entries (self->folder), 1);
+    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -ENOENT);
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (scratch_entries (self->folder), 1);
+}
+
 //  Guards: whatever the disk has kept, what is read is all of one save or nothing, and the next save is read.
 static void
 power_is_lost (void **state)
@@ -237,6 +262,7 @@ main (void)
         cmocka_unit_test_setup_teardown (what_is_written_is_read, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (damage_is_refused, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (limits, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (killed_while_it_saves, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (power_is_lost, s_set_up, s_tear_down)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

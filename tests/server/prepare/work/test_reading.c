@@ -160,6 +160,8 @@ s_reading (world_t *world, bool no_ring, bool no_direct)
     assert_int_equal (reading_new (&reading, &options, &path), 0);
     assert_null (path);
     bool has_ring = strcmp (reading_mode (reading), "io_uring") == 0;
+    assert_false (no_ring && has_ring);
+    assert_false (no_direct && reading_is_direct (reading, 0));
     if (has_ring == no_ring || reading_is_direct (reading, 0) == no_direct) {
         print_message ("skipped here: no_ring %d, no_direct %d (%s)\n", no_ring, no_direct,
             reading_mode (reading));

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "side_jobs.h"
+#include "tenant.h"
 
 enum { TENANTS = 3, JOBS_MAX = 12 };
 
@@ -36,14 +37,14 @@ s_number (const tenant_t *tenant)
 }
 
 void
-broker_side_task_waits (broker_t *self, tenant_t *tenant)
+tenant_side_task_waits (broker_t *self, tenant_t *tenant)
 {
     assert_null (self);
     s_made_up.waits [s_number (tenant)]++;
 }
 
 void
-broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
+tenant_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
 {
     assert_null (self);
     s_made_up.paid_us [s_number (tenant)] += charged_us;
@@ -51,7 +52,7 @@ broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_
 }
 
 void
-broker_side_task_gives_up (broker_t *self, tenant_t *tenant)
+tenant_side_task_gives_up (broker_t *self, tenant_t *tenant)
 {
     assert_null (self);
     s_made_up.waits [s_number (tenant)]--;

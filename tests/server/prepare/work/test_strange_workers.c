@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <fcntl.h>
 #include "ready_tasks.h"
-#include "remote_pipelines.h"
 #include "task.h"
+#include "tenant.h"
 
 enum { TASKS_MAX = 1024, SAMPLES_MAX = 24000, THREADS_MAX = 4, PROCESSORS_MAX = 64, OUT_MAX = 1024,
     BAD_EVERY = 50, VERSION_BYTES = 2 * 3 * 3 };
@@ -106,9 +106,9 @@ __wrap_pool_submit (pool_t *pool, void *task)
     s.queue [s.queue_last++ % (SAMPLES_MAX * 2)] = task;
 }
 
-void __wrap_broker_lend (broker_t *broker, uint32_t processors);
+void __wrap_budget_lend (broker_t *broker, uint32_t processors);
 void
-__wrap_broker_lend (broker_t *broker, uint32_t processors)
+__wrap_budget_lend (broker_t *broker, uint32_t processors)
 {
     (void) broker;
     s.lent = processors;
@@ -131,12 +131,12 @@ __wrap_catalogue_path (const catalogue_t *catalogue, uint32_t id, size_t field, 
     return (size_t) snprintf (path, size, "i/%u", id);
 }
 
-char *__wrap_remote_pipelines_text (const remote_pipeline_t *entry);
-char *
-__wrap_remote_pipelines_text (const remote_pipeline_t *entry)
+size_t __wrap_catalogue_fields (const catalogue_t *catalogue);
+size_t
+__wrap_catalogue_fields (const catalogue_t *catalogue)
 {
-    (void) entry;
-    return strdup ("{}");
+    (void) catalogue;
+    return 0;
 }
 
 outbox_status_t __wrap_outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <cmocka.h>
 #include "clock.h"
+#include "job.h"
 #include "tasks_scene.h"
+#include "tenant.h"
 
 static void
 s_assert_bad (tasks_scene_t *self, uint32_t id, const char *reason)
@@ -74,6 +76,32 @@ test_each_device_learns_by_itself (void **state)
     tasks_scene_end (&scene);
 }
 
+//  A device that comes later has memory for its ranges; when it goes, the others stay.
+static void
+test_a_device_comes_and_goes (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    const char *path;
+    uint32_t depth = tasks_depth (scene.tasks);
+    device_t *folder = device_new (9, NULL, 4), *other = device_new (10, NULL, 4);
+    assert_true (folder && other);
+    assert_int_equal (tasks_open_device (scene.tasks, folder, &path), 0);
+    assert_int_equal (tasks_depth (scene.tasks), depth + 4);
+    json_t *told = tasks_devices_status (scene.tasks);
+    assert_int_equal (json_array_size (told), 3);
+    json_decref (told);
+    tasks_close_device (scene.tasks, other);            //  was never opened
+    tasks_close_device (scene.tasks, folder);
+    assert_int_equal (tasks_depth (scene.tasks), depth);
+    device_destroy (&folder);
+    device_destroy (&other);
+    tasks_scene_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES);
+    tasks_scene_end (&scene);
+}
+
 //  The reason names the file that is at fault, with its field unless it is the first.
 static void
 test_the_file_at_fault_is_named (void **state)
@@ -121,7 +149,7 @@ test_workers_time_is_told (void **state)
     atomic_store (&tasks_scene_plan.poor_copies, 20);                 //  20 ms of waiting each
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
-    uint64_t worker_ns = broker_worker_ns (scene.broker, broker_tenant (scene.broker, NULL));
+    uint64_t worker_ns = tenant_worker_ns (scene.broker, tenant_named (scene.broker, NULL));
     assert_true (worker_ns > 0 && worker_ns < 20 * 20000000u);
     tasks_scene_end (&scene);
 }
@@ -243,10 +271,10 @@ test_what_is_learned_of_rows (void **state)
 static const tasks_scene_t *s_scene;            //  NULL: it is not looked at
 static size_t s_told;
 
-void __real_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
-void __wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void __real_dataset_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void __wrap_dataset_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
 void
-__wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches)
+__wrap_dataset_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches)
 {
     if (s_scene) {
         //  Both files of a sample lie on one device.
@@ -254,7 +282,7 @@ __wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches)
         assert_int_equal (fetches, samples + samples / 4);
         s_told++;
     }
-    __real_broker_set_fetches (self, dataset, fetches);
+    __real_dataset_set_fetches (self, dataset, fetches);
 }
 
 //  Must hold: samples of several files fill a device's queue when fewer of them are read at once.
@@ -596,6 +624,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
         cmocka_unit_test (test_each_device_learns_by_itself),
+        cmocka_unit_test (test_a_device_comes_and_goes),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_workers_time_is_told),

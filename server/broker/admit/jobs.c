@@ -1,0 +1,510 @@
+//  The life of a job: joining, starting, ending.
+
+#include "jobs.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "action.h"
+#include "bad.h"
+#include "identity.h"
+#include "ranks.h"
+#include "deliver.h"
+#include "dispatch.h"
+#include "headroom.h"
+#include "history.h"
+#include "job.h"
+#include "needed.h"
+#include "raw_prefetch.h"
+#include "tenant.h"
+
+//  ---- joining
+
+//  A table of records doubles, one that is by sample grows by an eighth; a pipeline's texts exist for the
+//  job, for its class, and in compiled form.
+enum { RECORD_PARTS = 2, TABLE_PARTS = 8, JOB_TEXTS = 4, LIST_COPIES = 2, PARTS_SETS = 4 };
+
+//  A count for each id; the list, and while it is made also the list without unreadable ids.
+static size_t
+s_list_bytes (const broker_terms_t *join)
+{
+    uint32_t samples = join->dataset->samples;
+    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count, samples,
+        join->parts.nodes > 1);
+}
+
+//  A set of ids: two bytes for each, or a bit for each sample of a range of 65536.
+static size_t
+s_set_bytes (uint32_t samples)
+{
+    enum { RANGE = 1 << 16, RANGE_BYTES = RANGE / 8, ID_BYTES = 2 };
+    size_t rest = samples % RANGE * ID_BYTES;
+    return samples / RANGE * RANGE_BYTES + (rest < RANGE_BYTES? rest: RANGE_BYTES);
+}
+
+//  What it costs for each sample of its data set, whatever its own data are.  A history under `follow`;
+//  otherwise the data and what remains, and of a subset by seed also all that was asked for.  With parts:
+//  what was asked for, the next epoch's part, what others have in this one, and one of these while it is
+//  made.
+static size_t
+s_samples_bytes (const broker_t *self, const broker_terms_t *join)
+{
+    uint32_t samples = join->dataset->samples;
+    bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
+    size_t sets = remembers? 0: join->order == SAMPLER_ORDER_SEEDED && join->subset? 3: 2;
+    sets += join->taken? 1: 0;
+    sets += join->parts.nodes > 1? PARTS_SETS: 0;
+    size_t lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
+    size_t draws = pipeline_shared_is_random (join->pipeline)? samples * sizeof (uint32_t): 0;
+    return (remembers? history_bytes (samples): 0) + sets * s_set_bytes (samples)
+        + (lost + draws) / TABLE_PARTS * (TABLE_PARTS + 1) + (join->list? s_list_bytes (join): 0);
+}
+
+//  What a job costs beside its slots: rows, the versions they may wait for, records, ids, reads, pipeline.
+static size_t
+s_bookkeeping_bytes (const broker_t *self, const broker_terms_t *join)
+{
+    size_t window = (size_t) join->world_size * join->batch_size * join->slots;
+    size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline))
+        + strlen (pipeline_shared_text (join->pipeline)));
+    return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
+        + RECORD_PARTS * sizeof (sharing_record_t)) + s_samples_bytes (self, join)
+        + raw_prefetch_bookkeeping (self, join) + texts + ranks_bytes (join);
+}
+
+static size_t
+s_ring_bytes (const broker_terms_t *join)
+{
+    return join->world_size * join->slots * join->slot_bytes;
+}
+
+static bool
+s_join_fits (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    uint64_t window = (uint64_t) join->world_size * join->batch_size * join->slots;
+    if (window > BROKER_WINDOW_MAX)
+        return refuse (refusal, "bad_request",
+            "batch_size x slots%s is %llu samples; at most %d: take smaller "
+            "batches or fewer slots", join->world_size > 1? " x world_size": "", (unsigned long long) window,
+            BROKER_WINDOW_MAX);
+    return tenant_allows_job (self, join, ghost, s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
+        refusal);
+}
+
+//  The readable samples of one whole epoch of the job, as far as known.  A list has millions of places, so
+//  only its unreadable ids are looked up: their counts were made with the list.
+static uint64_t
+s_readable_samples (const broker_terms_t *join)
+{
+    const sampler_t *sampler = join->dataset->sampler;
+    if (join->subset)
+        return roaring_bitmap_andnot_cardinality (join->subset, sampler_dropped (sampler));
+    if (!join->list)
+        return join->dataset->samples - sampler_dropped_count (sampler);
+    uint64_t count = join->list_count;
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value;
+        roaring_advance_uint32_iterator (&ids))
+        count -= sampler_list_times (join->list_made) [ids.current_value];
+    return count;
+}
+
+//  Counts whole epochs, not the rest that an earlier job has left.
+static bool
+s_join_has_data (const broker_terms_t *join, refusal_t *refusal)
+{
+    uint64_t step = (uint64_t) join->world_size * join->batch_size, needed = join->drop_last? step: 1;
+    uint64_t samples = s_readable_samples (join);
+    if (samples == 0)
+        return refuse (refusal, "bad_request",
+            "none of the job's samples can be read; `tureen status` names them");
+    if (join->parts.nodes > 1)
+        return parts_batches (join->parts.nodes, join->parts.whole, step, join->drop_last) > 0
+            || refuse (refusal, "bad_request",
+            "drop_last with %llu samples over %u nodes leaves no %s of %llu: take a smaller batch_size",
+            (unsigned long long) join->parts.whole, join->parts.nodes,
+            join->world_size > 1? "step (world_size x batch_size)": "batch", (unsigned long long) step);
+    if (samples < needed)
+        return refuse (refusal, "bad_request",
+            "drop_last with %llu samples leaves no %s of %llu: take a smaller "
+            "batch_size", (unsigned long long) samples,
+            join->world_size > 1? "step (world_size x batch_size)": "batch", (unsigned long long) step);
+    return true;
+}
+
+//  Whether the job has nothing left to draw, and exists only for ranks that lack steps.
+static bool
+s_join_is_drawn (const broker_terms_t *join)
+{
+    return join->epochs && join->epoch >= join->epochs;
+}
+
+//  NULL: not a part.  Its order is the pack's.
+static const parts_t *
+s_parts (const broker_terms_t *join, parts_t *parts)
+{
+    if (join->parts.nodes <= 1)
+        return NULL;
+    const raw_prefetch_t *pack = join->dataset->prefetch;
+    *parts = (parts_t) { .nodes = join->parts.nodes, .node = join->parts.node,
+        .is_fixed = join->parts.is_fixed, .key = join->parts.key,
+        .pack_order = pack? pack->given.order: NULL };
+    return parts;
+}
+
+//  The caller's to free.
+static roaring_bitmap_t *
+s_all_samples (const dataset_t *dataset)
+{
+    roaring_bitmap_t *all = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
+    roaring_bitmap_remove_run_compression (all);
+    return all;
+}
+
+//  Whether what this node has taken is of its part: else another node's samples would come twice.
+static bool
+s_join_keeps_part (const broker_terms_t *join, refusal_t *refusal)
+{
+    parts_t parts;
+    uint32_t samples = join->dataset->samples;
+    roaring_bitmap_t *remaining = join->subset? needed_memory (roaring_bitmap_copy (join->subset)):
+        s_all_samples (join->dataset);
+    if (join->parts.cut)
+        roaring_bitmap_andnot_inplace (remaining, join->parts.cut);
+    roaring_bitmap_t *part = parts_of (s_parts (join, &parts), join->epoch, samples, remaining);
+    roaring_bitmap_and_inplace (remaining, join->taken);
+    uint64_t foreign = roaring_bitmap_andnot_cardinality (remaining, part);
+    roaring_bitmap_free (remaining);
+    roaring_bitmap_free (part);
+    return foreign == 0 || refuse (refusal, "bad_state",
+        "the state says that %llu samples were taken that are not in the part of node %u of %u: it is of "
+        "another node or of another number of nodes; load the merged states of all nodes",
+        (unsigned long long) foreign, join->parts.node, join->parts.nodes);
+}
+
+//  Whether the job's data and epochs are those of the job that it continues.
+static bool
+s_join_goes_on (const broker_terms_t *join, bool is_whole, refusal_t *refusal)
+{
+    bool is_wanted = join->world_size > 1 && join->epoch == join->epochs
+        && (replay_is_wanted (join) || (!is_whole && !join->positions));
+    if (s_join_is_drawn (join) && !is_wanted)
+        return refuse (refusal, "bad_state",
+            "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
+            "is left: ask for more epochs, or begin anew without the state", (unsigned long long) join->epoch,
+            (unsigned long long) join->epochs);
+    if (join->taken_places > join->list_count)
+        return refuse (refusal, "bad_state",
+            "the state is at place %zu of a list, this one has %zu: it is of another list; "
+            "begin anew without the state", join->taken_places, join->list_count);
+    if (join->parts.cut && (!join->taken || !roaring_bitmap_is_subset (join->parts.cut, join->taken)))
+        return refuse (refusal, "bad_state",
+            "the state's cut has samples that were not taken: it is damaged; load another one");
+    if (!join->taken)
+        return true;
+    uint64_t foreign = join->subset? roaring_bitmap_andnot_cardinality (join->taken, join->subset)
+        : roaring_bitmap_get_cardinality (join->taken) - roaring_bitmap_rank (join->taken,
+            join->dataset->samples - 1);
+    if (foreign > 0)
+        return refuse (refusal, "bad_state",
+            "the state says that %llu samples were taken that are not in the job's "
+            "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
+    return join->parts.nodes <= 1 || s_join_keeps_part (join, refusal);
+}
+
+//  All reasons to refuse, as if the ghost had left already.  is_whole: the join is for all ranks of the job.
+static bool
+s_allows (const broker_t *self, const broker_terms_t *join, const job_t *ghost, bool is_whole,
+    refusal_t *refusal)
+{
+    assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
+    if (join->dataset->is_removed)
+        return refuse (refusal, "removed", "data set '%s' was removed from the server",
+            join->dataset->name);
+    return s_join_goes_on (join, is_whole, refusal) && replay_allows (join, refusal)
+        && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
+        && raw_prefetch_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
+        && dispatch_allows (self, join, refusal);
+}
+
+//  Makes a list from plain ids here; for a JOIN a worker has done it.  s_end_made ends either.
+static broker_terms_t
+s_begin_made (const broker_terms_t *join)
+{
+    broker_terms_t made = *join;
+    if (join->list && join->list_made)
+        sampler_list_hold (join->list_made);
+    else
+    if (join->list) {
+        made.list_made = needed_memory (sampler_list_copy (join->list, join->list_count,
+            join->dataset->samples));
+        made.list = sampler_list_ids (made.list_made);
+    }
+    return made;
+}
+
+static void
+s_end_made (broker_terms_t *made)
+{
+    sampler_list_destroy (&made->list_made);
+}
+
+static bool
+s_allows_made (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    identity_t identity;
+    return identity_of (self, join, now_ms, &identity, refusal)
+        && s_allows (self, join, identity.ghost, false, refusal);
+}
+
+bool
+broker_allows (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    broker_terms_t made = s_begin_made (join);
+    bool allows = s_allows_made (self, &made, now_ms, refusal);
+    s_end_made (&made);
+    return allows;
+}
+
+static void
+s_join_sampler (job_t *job, const broker_terms_t *join)
+{
+    dataset_t *dataset = join->dataset;
+    roaring_bitmap_t *everything = NULL;
+    sampler_join_t entry = { .order = join->order, .data = join->subset,
+        .list = join->list, .list_count = join->list_count, .made = join->list_made, .seed = join->seed,
+        .pool = join->pool, .pack_order = join->pool? dataset->prefetch->given.order: NULL,
+        .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
+    parts_t parts;
+    if (!join->list && s_parts (join, &parts)) {
+        entry.parts = &parts;
+        entry.cut = join->parts.cut;
+    }
+    if (!entry.data && !entry.list)
+        entry.data = everything = s_all_samples (dataset);
+    if (s_join_is_drawn (join)) {       //  it needs no samples, though its epoch has no end yet
+        entry.taken = entry.data;
+        entry.taken_places = entry.list_count;
+    }
+    job->consumer.sampler_job = sampler_join (dataset->sampler, &entry);
+    assert (job->consumer.sampler_job != SAMPLER_JOB_NONE);
+    if (everything)
+        roaring_bitmap_free (everything);
+}
+
+//  False: no memory; what exists so far is freed with the job.
+static bool
+s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
+{
+    size_t window = (size_t) job->batch_size * join->slots;
+    job->batches = calloc (join->slots, sizeof *job->batches);
+    job->row_memory = calloc (window, sizeof *job->row_memory);
+    if (!job->batches || !job->row_memory)
+        return false;
+    for (uint32_t slot = 0; slot < join->slots; slot++) {
+        job->batches [slot].rows = job->row_memory + (size_t) slot * job->batch_size;
+        for (uint32_t index = 0; index < job->batch_size; index++)
+            job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
+    }
+    return ranks_new (job, join, now_ms) && headroom_is_left ();
+}
+
+static void
+s_set_parts (job_t *job, const broker_terms_t *join)
+{
+    uint64_t left = join->parts.whole - join->parts.cut_samples;
+    job->parts = join->parts;
+    job->parts.cut = NULL;
+    job->first_epoch = join->epoch;
+    job->first_batches = join->parts.cut_batches
+        + parts_batches (join->parts.nodes, left, job->batch_size, job->drop_last);
+    job->later_batches = parts_batches (join->parts.nodes, join->parts.whole, job->batch_size,
+        job->drop_last);
+}
+
+//  Behind so many places of a list; unreadable samples are not of the epoch.
+static void
+s_go_on_listed (job_t *job, const broker_terms_t *join)
+{
+    const sampler_t *sampler = join->dataset->sampler;
+    uint32_t number = job->consumer.sampler_job;
+    job->epoch_samples = sampler_epoch_samples (sampler, number) - sampler_remaining (sampler, number);
+    job->consumed_epoch_samples = job->epoch_samples;
+}
+
+//  The epoch in which the job resumes: delivered samples count as taken.
+static void
+s_go_on (job_t *job, const broker_terms_t *join)
+{
+    job->epoch = join->epoch;
+    job->epoch_index = job->opened = join->epoch_batches;
+    if (join->parts.nodes > 1)
+        s_set_parts (job, join);
+    job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
+    job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
+    job->consumed_epoch = job->epoch;
+    job->consumed_epoch_samples = job->epoch_samples;
+}
+
+static void
+s_job_free (job_t *job)
+{
+    pipeline_destroy (&job->pipeline);
+    ranks_destroy (job);
+    free (job->batches);
+    free (job->row_memory);
+    free (job->end_message);
+    free (job->notice);
+    if (job->unreadable)
+        roaring_bitmap_free (job->unreadable);
+    job->magic = 0;
+    free (job);
+}
+
+//  A job with its memory and nothing else; NULL: there is none.
+static job_t *
+s_job_new (broker_t *self, const broker_terms_t *join, int64_t now_ms)
+{
+    job_t *job = needed_memory (calloc (1, sizeof *job));
+    *job = (job_t) {
+        .magic = JOB_MAGIC, .broker = self, .tenant = tenant_joining (self, join), .dataset = join->dataset,
+        .order = join->order,
+        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given,
+        .pool = join->pool,
+        .world_size = join->world_size, .rank_batch = join->batch_size,
+        .batch_size = join->world_size * join->batch_size,
+        .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
+        .on_bad = bad_policy (join),
+        .ring_bytes = s_ring_bytes (join),
+        .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
+        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
+        .filling = join->slots, .free_places = join->slots
+    };
+    snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
+    snprintf (job->data, sizeof job->data, "%s", join->data? join->data: "");
+    if (!s_join_memory (job, join, now_ms)) {
+        s_job_free (job);
+        return NULL;
+    }
+    s_go_on (job, join);
+    return job;
+}
+
+static job_t *
+s_join_made (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    identity_t identity;
+    if (!identity_of (self, join, now_ms, &identity, refusal)
+        || !s_allows (self, join, identity.ghost, true, refusal))
+        return NULL;
+    job_t *job = s_job_new (self, join, now_ms);
+    if (!job) {
+        refuse (refusal, "budget",
+            "the system has no memory for the job's bookkeeping: take smaller batches, or join again when "
+            "another job has left");
+        return NULL;
+    }
+    //  Nothing is refused from here on, so the ghost may end.
+    job->id = tenant_new_job (self, job->tenant);
+    identity_take (job, join, &identity);
+    if (identity.ghost)
+        jobs_sweep (self);
+    s_join_sampler (job, join);
+    if (join->list && !s_join_is_drawn (join))
+        s_go_on_listed (job, join);
+    bad_join (job, join);
+    dispatch_join (self, job);
+    job->next = self->jobs;
+    self->jobs = job;
+    self->jobs_total++;
+    self->rings_bytes += job->ring_bytes;
+    self->jobs_bytes += job->memory_bytes;
+    tenant_job_enters (job);
+    job->dataset->jobs [job->consumer.sampler_job] = job;
+    raw_prefetch_join (self, job, join);
+    sharing_join (job);
+    return job;
+}
+
+job_t *
+broker_join (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    broker_terms_t made = s_begin_made (join);
+    job_t *job = s_join_made (self, &made, now_ms, refusal);
+    s_end_made (&made);
+    return job;
+}
+
+//  ---- ending
+
+void
+jobs_reclaim_when_still (broker_t *self, job_t *job)
+{
+    if (job->state == JOB_OVER && job->copying == 0 && !job->reclaimed) {
+        job->reclaimed = true;
+        action_add (self, ACTION_RECLAIM, job);
+    }
+}
+
+static void
+s_sweep (broker_t *self, job_t *job)
+{
+    assert (job->magic == JOB_MAGIC);
+    if (job->end_reason) {
+        tenant_count_end (job->tenant->ends, job->end_reason);
+        job_tell_ranks (job, ACTION_SEND_ENDED, job->end_reason, job->end_message);
+    }
+    raw_prefetch_leave (self, job);
+    version_index_leave (self->version_index, &job->consumer);
+    sampler_leave (job->dataset->sampler, job->consumer.sampler_job);
+    job->dataset->jobs [job->consumer.sampler_job] = NULL;
+    job->consumer.sampler_job = SAMPLER_JOB_NONE;
+    job_move (job, JOB_OVER);
+    size_t window = (size_t) job->batch_size * job->slots;
+    for (size_t index = 0; index < window; index++) {
+        dispatch_cancel (self, &job->row_memory [index]);
+        sharing_forget (self, &job->row_memory [index]);
+    }
+    ranks_cancel (self, job);
+    self->rings_bytes -= job->ring_bytes;
+    self->jobs_bytes -= job->memory_bytes;
+    tenant_job_leaves (job);
+    dispatch_leave (self, job);
+    jobs_reclaim_when_still (self, job);
+}
+
+void
+jobs_sweep (broker_t *self)
+{
+    for (job_t *job; (job = self->ending);) {
+        self->ending = job->next_ending;
+        if (!self->ending)
+            self->last_ending = NULL;
+        s_sweep (self, job);
+    }
+}
+
+void
+jobs_settle (broker_t *self)
+{
+    while (self->ending || self->deliveries) {
+        jobs_sweep (self);
+        deliver_marked (self);
+    }
+}
+
+void
+broker_reclaim (broker_t *self, job_t *job)
+{
+    assert (job->reclaimed && job->copying == 0);
+    assert (!job->is_marked);           //  jobs_settle has delivered
+    job_t **link = &self->jobs;
+    while (*link != job)
+        link = &(*link)->next;
+    *link = job->next;
+    tenant_job_reclaimed (job);
+    dispatch_reclaim (job);
+    s_job_free (job);
+}

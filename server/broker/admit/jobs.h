@@ -1,0 +1,16 @@
+/*  jobs -- the life of a job, from broker_join to the reclaim of its memory: a job is marked while an event
+ *  is handled, and swept at the event's end.  Owner: the broker's thread.
+ */
+#ifndef JOBS_H
+#define JOBS_H
+#include "broker.h"
+
+//  Emits ACTION_RECLAIM for a job that is over, once no worker writes for it.
+void jobs_reclaim_when_still (broker_t *self, job_t *job);
+//  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or
+//  sent any more.
+void jobs_sweep (broker_t *self);
+//  At the end of an event or a turn: delivers and sweeps until no job is marked.
+void jobs_settle (broker_t *self);
+
+#endif

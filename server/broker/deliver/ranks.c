@@ -1,0 +1,524 @@
+//  The clients of a job, its ranks: they come, get batches, leave, are lost and come back.  Most jobs have
+//  one.
+//
+//  happy path:     all ranks are attached -> the job starts -> a rank is lost: its held slots and waiting
+//                  rows go, the job stands still -> the rank is reclaimed when no worker writes for it -> it
+//                  comes back (broker_returns.c), is attached, gets the steps that it lacks
+//                  (deliver.c), and its rows of unsent steps are prepared once more -> the job goes on
+//  failure modes:  a rank does not attach, or does not come back in time: the job ends for the others.  It
+//                  leaves before the end: likewise.  No rank is left: the job is gone, unless a rank may come
+//                  back for the rest and the others have had everything.
+//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM), not rank by rank.
+
+#include "ranks.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "action.h"
+#include "bad.h"
+#include "deliver.h"
+#include "dispatch.h"
+#include "draw.h"
+#include "draw_start.h"
+#include "job.h"
+#include "needed.h"
+
+enum { JOB_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
+
+//  ---- life
+
+size_t
+ranks_bytes (const broker_terms_t *join)
+{
+    if (join->world_size == 1)
+        return sizeof (rank_t);
+    size_t again = join->batch_size * (sizeof (batch_row_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
+        + join->slot_bytes;
+    //  Each rank is told the ids of all ranks, and they pile up for a peer that does not read.
+    size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
+    return join->world_size * (sizeof (rank_t) + again + told) + replay_bytes (join);
+}
+
+static bool
+s_again_new (rank_t *rank)
+{
+    again_t *again = &rank->again;
+    uint32_t count = rank->job->rank_batch;
+    again->rows = calloc (count, sizeof *again->rows);
+    again->sent_rows = calloc (count, sizeof *again->sent_rows);
+    again->ids = calloc (count, sizeof *again->ids);
+    if (!again->rows || !again->sent_rows || !again->ids)
+        return false;
+    for (uint32_t row = 0; row < count; row++)
+        again->rows [row] = (batch_row_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row,
+            .rank = rank->number,
+            .rank_row = row };
+    return true;
+}
+
+bool
+ranks_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
+{
+    job->ranks = calloc (job->world_size, sizeof *job->ranks);
+    if (!job->ranks)
+        return false;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        rank->job = job;
+        rank->number = number;
+        rank->joined_ms = rank->alive_ms = now_ms;
+        rank->padding = (batch_row_t) { .job = job, .rank = number };
+        snprintf (rank->instance, sizeof rank->instance, "%s",
+            join->instances [number]? join->instances [number]: "");
+        if (job->world_size > 1 && !s_again_new (rank))
+            return false;
+    }
+    job->held_up = job->world_size > 1;
+    job->rank_wait_seconds = join->rank_wait_seconds;
+    return job->world_size == 1 || replay_new (job, join);
+}
+
+void
+ranks_destroy (job_t *job)
+{
+    for (uint32_t number = 0; job->ranks && number < job->world_size; number++) {
+        free (job->ranks [number].again.rows);
+        free (job->ranks [number].again.sent_rows);
+        free (job->ranks [number].again.ids);
+        free (job->ranks [number].notice);
+    }
+    replay_free (job);
+    free (job->ranks);
+}
+
+void
+ranks_cancel (broker_t *self, job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        dispatch_cancel (self, &job->ranks [number].padding);
+        replay_stop (self, &job->ranks [number]);
+    }
+}
+
+//  ---- states of ranks
+
+static bool
+s_is_there (const rank_t *rank)
+{
+    return rank->state == RANK_ATTACHING || rank->state == RANK_HERE;
+}
+
+static uint32_t
+s_count_there (const job_t *job)
+{
+    uint32_t count = 0;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        count += s_is_there (&job->ranks [number]);
+    return count;
+}
+
+//  Not when a rank's progress comes: a client that reports too much would have consumed a batch before it is
+//  sent.
+void
+ranks_send (broker_t *self, job_t *job)
+{
+    if (job->world_size > 1 && !job_has_ended (job))
+        deliver_steps (self, job);
+}
+
+//  Whether the rank has been sent everything that the job will deliver.
+static bool
+s_has_everything (const rank_t *rank)
+{
+    const job_t *job = rank->job;
+    return job->state == JOB_DRAWN && job->order_count == 0 && rank->lacks == job->replay.next;
+}
+
+//  ---- coming
+
+static bool
+s_are_all_here (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].state != RANK_HERE)
+            return false;
+    return true;
+}
+
+static void
+s_begin (broker_t *self, job_t *job, int64_t now_ms)
+{
+    draw_start (self, job, now_ms);
+    job->held_up = deliver_is_held_up (job);
+    if (!job->held_up)
+        draw_go_on (self, job);
+    for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
+        replay_go_on (self, &job->ranks [number]);
+}
+
+static void
+s_here (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    job_t *job = rank->job;
+    rank_move (rank, RANK_HERE);
+    rank->alive_ms = now_ms;
+    bad_tell_rank (rank);
+    if (job->state != JOB_ATTACHING) {
+        draw_revive (self, rank);
+        replay_go_on (self, rank);
+    }
+    else
+    if (s_are_all_here (job))
+        s_begin (self, job, now_ms);
+}
+
+void
+ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING)
+        s_here (self, rank, now_ms);
+}
+
+void
+ranks_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING) {
+        rank->is_inline = true;
+        s_here (self, rank, now_ms);
+    }
+}
+
+void
+broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    assert (self->magic == BROKER_MAGIC);
+    rank->alive_ms = now_ms;
+}
+
+//  ---- going
+
+//  ACTION_RECLAIM_RANK once no worker writes for an absent rank; a job that is over is reclaimed as a whole.
+static void
+s_reclaim_when_still (broker_t *self, rank_t *rank)
+{
+    if (job_has_ended (rank->job) || s_is_there (rank) || rank->copying > 0 || rank->reclaiming)
+        return;
+    rank->reclaiming = true;
+    action_add_rank (self, ACTION_RECLAIM_RANK, rank);
+}
+
+void
+broker_reclaim_rank (broker_t *self, rank_t *rank)
+{
+    assert (self->magic == BROKER_MAGIC && rank->reclaiming && rank->copying == 0);
+    rank->user = NULL;
+    rank->reclaimed = true;
+}
+
+void
+ranks_copied_late (broker_t *self, batch_row_t *row)
+{
+    rank_t *rank = &row->job->ranks [row->rank];
+    bool is_of_step = row->slot != WIRE_SLOT_NONE && row != &rank->padding;
+    row_move (row, is_of_step? ROW_LOST: ROW_EMPTY);
+    s_reclaim_when_still (self, rank);
+}
+
+void
+ranks_count_in_hand (job_t *job)
+{
+    uint64_t in_hand = 0;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        in_hand |= job->ranks [number].in_hand;
+    job->in_hand = (uint32_t) __builtin_popcountll (in_hand);
+}
+
+//  Slots that no other rank holds become free.
+static void
+s_let_go (rank_t *rank)
+{
+    job_t *job = rank->job;
+    uint64_t held = rank->held, others = 0;
+    rank->held = rank->in_hand = rank->kept = 0;
+    rank_measure_places (rank);
+    ranks_count_in_hand (job);
+    for (uint32_t number = 0; number < job->world_size; number++)
+        others |= job->ranks [number].held;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        if (held >> slot & 1 && !(others >> slot & 1))
+            draw_release (job, slot);
+}
+
+//  From now on nothing is sent to the rank, and nothing waits for it.
+static void
+s_part (broker_t *self, rank_t *rank, rank_state_t state)
+{
+    rank_move (rank, state);
+    rank->reclaiming = rank->reclaimed = false;
+    draw_lose (self, rank);
+    dispatch_cancel (self, &rank->padding);
+    if (rank->padding.state != ROW_COPYING)
+        row_move (&rank->padding, ROW_EMPTY);
+    replay_stop (self, rank);
+    s_let_go (rank);
+}
+
+//  "job 'name'", or "job 3".
+static const char *
+s_job_text (const job_t *job, char text [JOB_TEXT_BYTES])
+{
+    if (*job->job_name)
+        snprintf (text, JOB_TEXT_BYTES, "job '%s'", job->job_name);
+    else
+        snprintf (text, JOB_TEXT_BYTES, "job %llu", (unsigned long long) job->id);
+    return text;
+}
+
+//  Tells the other ranks.
+static void
+s_notice_loss (rank_t *rank)
+{
+    job_t *job = rank->job;
+    char name [JOB_TEXT_BYTES];
+    free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
+    rank->notice = needed_text (
+        "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
+        "on when the rank is back; it waits %u second%s for the rank", rank->number,
+        s_job_text (job, name), job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
+    job_tell_ranks (job, ACTION_SEND_NOTICE, "rank_lost", rank->notice);
+}
+
+void
+ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
+{
+    assert (s_is_there (rank));
+    rank->job->held_up = true;
+    s_part (self, rank, RANK_LOST);
+    rank->lost_ms = now_ms;
+    rank->is_awaited = true;
+    rank->due_ms = now_ms + wait_ms;
+    broker_wake (self, rank->due_ms);
+    s_notice_loss (rank);
+    s_reclaim_when_still (self, rank);
+}
+
+static void
+s_end_lost (const rank_t *rank, int64_t now_ms)
+{
+    char name [JOB_TEXT_BYTES];
+    job_end (rank->job, "rank_lost",
+        "rank %u of %s has been gone for %lld seconds (its client died or was silent), and has "
+        "not come back: start all ranks anew, with a state to go on where they were; a larger rank_wait "
+        "allows more time", rank->number,
+        s_job_text (rank->job, name), (long long) (now_ms - rank->lost_ms) / 1000);
+}
+
+//  Until when ranks that are not there may come back, at the latest; INT64_MIN: none may.
+static int64_t
+s_awaited_ms (const job_t *job)
+{
+    int64_t due_ms = INT64_MIN;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        if (rank->is_awaited && rank->due_ms > due_ms)
+            due_ms = rank->due_ms;
+    }
+    return due_ms;
+}
+
+//  The rank was sent everything, so the others need not wait for it.  If it died before it took everything,
+//  it may come back for the rest.
+static void
+s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
+{
+    job_t *job = rank->job;
+    s_part (self, rank, RANK_LEFT);
+    rank->is_awaited = may_return;
+    rank->due_ms = due_ms;
+    if (s_count_there (job) == 0 && s_awaited_ms (job) == INT64_MIN) {
+        job_go (job);
+        return;
+    }
+    s_reclaim_when_still (self, rank);
+    deliver_settle (self, job);
+}
+
+//  Whether a rank has left because it was sent everything: it will not rejoin with the others.
+static bool
+s_any_has_left (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].state == RANK_LEFT)
+            return true;
+    return false;
+}
+
+void
+ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    job_t *job = rank->job;
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    if (!rank_is_there (rank))
+        return;
+    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
+    if (job->world_size > 1 && s_has_everything (rank))
+        s_leave_complete (self, rank, wait_ms > 0
+            && rank_batches_done (&rank->progress) < rank->sent, now_ms + wait_ms);
+    else
+    if (s_count_there (job) == 1 && !s_any_has_left (job))
+        job_go (job);       //  if the ranks come back, they join as a new job
+    else {
+        ranks_lose (self, rank, now_ms, wait_ms);
+        if (wait_ms == 0)
+            s_end_lost (rank, now_ms);
+    }
+}
+
+void
+ranks_left (broker_t *self, rank_t *rank)
+{
+    job_t *job = rank->job;
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    if (!rank_is_there (rank))
+        return;
+    if (job->world_size > 1 && s_has_everything (rank)) {
+        rank->left_itself = true;
+        s_leave_complete (self, rank, false, 0);
+    }
+    else
+    if (s_count_there (job) == 1)
+        job_go (job);
+    else {
+        char name [JOB_TEXT_BYTES];
+        rank_move (rank, RANK_LEFT);        //  the rank is not told
+        job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
+            "without it: let all ranks take the same number of batches, and leave their loops at the same "
+            "step", rank->number, s_job_text (job, name),
+            (unsigned long long) job->replay.position.epoch,
+            (unsigned long long) job->replay.position.batches);
+    }
+}
+
+//  ---- time
+
+//  A rank that had returned to a running job is lost again, for the rest of its time; at a job's beginning
+//  there is no such rank.
+static void
+s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    char name [JOB_TEXT_BYTES];
+    if (rank->job->state != JOB_ATTACHING)
+        ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
+    else
+    if (rank->job->world_size == 1)
+        job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
+    else
+        job_end (rank->job, "transport",
+            "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
+            rank->number, s_job_text (rank->job, name));
+}
+
+static void
+s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    int64_t due_ms;
+    if (rank->state == RANK_ATTACHING)
+        due_ms = rank->joined_ms + BROKER_ATTACH_MS;
+    else
+    if (rank->state == RANK_HERE && rank->is_inline)
+        due_ms = rank->alive_ms + BROKER_LEASE_MS;
+    else
+    if (rank->state == RANK_LOST)
+        due_ms = rank->due_ms;
+    else
+        return;
+    if (now_ms <= due_ms)
+        broker_wake (self, due_ms + 1);
+    else
+    if (rank->state == RANK_ATTACHING)
+        s_end_unattached (self, rank, now_ms);
+    else
+    if (rank->state == RANK_LOST)
+        s_end_lost (rank, now_ms);
+    else
+    if (rank->job->world_size == 1)
+        job_end (rank->job, "silent", "no heartbeat within the lease");
+    else
+        ranks_lost (self, rank, now_ms);
+}
+
+void
+ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
+{
+    for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
+        s_end_overdue (self, &job->ranks [number], now_ms);
+    if (job_has_ended (job) || s_count_there (job) > 0)
+        return;
+    if (now_ms > s_awaited_ms (job))
+        job_go (job);
+    else
+        broker_wake (self, s_awaited_ms (job) + 1);
+}
+
+//  ---- questions
+
+//  ---- checks
+
+static void
+s_check_padding (const rank_t *rank)
+{
+    const batch_row_t *padding = &rank->padding;
+    bool pinned = padding->state == ROW_WAITING || padding->state == ROW_READY
+        || padding->state == ROW_COPYING;
+    assert (pinned == (padding->version != NULL));
+    assert (padding->job == rank->job && padding->rank == rank->number && padding->rank_row == 0
+        && padding->record == 0);
+    assert (rank->job->world_size > 1 || job_has_parts (rank->job) || padding->state == ROW_EMPTY);
+}
+
+//  No place has two batches.
+static void
+s_check_places (const rank_t *rank)
+{
+    const job_t *job = rank->job;
+    uint64_t places = rank->kept;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        uint64_t place = 1ull << rank->place [slot];
+        slot_state_t state = job->batches [slot].state;
+        if (state == SLOT_FREE || (state == SLOT_SENT && !(rank->held >> slot & 1)))
+            continue;
+        assert (!(places & place));                                             //  B8
+        places |= place;
+    }
+    assert (rank->places == places && (uint32_t) __builtin_popcountll (places) <= job->slots
+        - job->free_places);
+    assert (s_is_there (rank) || rank->kept == 0);
+}
+
+void
+ranks_check (const job_t *job)
+{
+    uint64_t held = 0, sent = 0;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        assert (rank->job == job && rank->number == number);
+        assert (s_is_there (rank) || job_has_ended (job) || (rank->held == 0 && rank->again.used == 0));
+        assert (!rank->reclaimed || !s_is_there (rank));
+        assert ((rank->in_hand & ~rank->held) == 0);
+        s_check_places (rank);
+        s_check_padding (rank);
+        held |= rank->held;
+    }
+    if (job->world_size > 1)
+        replay_check (job);
+    if (job_has_ended (job))
+        return;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        sent |= (uint64_t) (job->batches [slot].state == SLOT_SENT) << slot;
+    assert (held == sent);                                                      //  B8
+    if (job->state == JOB_ATTACHING)
+        assert (job->held_up == (job->world_size > 1));
+    else
+        assert (job->held_up == deliver_is_held_up (job));
+}

@@ -1,0 +1,133 @@
+/*  dataset -- samples that are served under a name, in files of their own or in a pack.
+ *
+ *  Data sets are added and removed at any time, while jobs run on others.
+ *
+ *        dataset_add            dataset_remove             dataset_next_removed
+ *      vacant -> served -------------------------> removed -------------------> vacant
+ *                           its jobs end,            nothing uses
+ *                           its name is free         it any more
+ *
+ *  The limits of tasks and reads in flight (budget_tasks_most, budget_reads_most) hold for whatever is added:
+ *  if there are more data sets than were added before the first turn, and more than a few, each has its part
+ *  of them.
+ *
+ *  The members are for server/broker alone.
+ */
+#ifndef DATASET_H
+#define DATASET_H
+#include "broker.h"
+#include "patience_state.h"
+#include "raw_store.h"
+#include "sampler.h"
+
+//  What happens to a job when a sample of its data cannot be read.
+typedef enum {
+    BROKER_BAD_DROP,                //  the sample leaves the job's data, and the job is told (NOTICE
+                                    //  `unreadable`)
+    BROKER_BAD_FAIL                 //  the job ends, and no job with that sample may join
+} broker_bad_t;
+
+//  What the broker must know of a pack to decide what is read when; all lent for the data set's life.
+typedef struct {
+    const uint32_t *order;          //  the id at each position
+    const uint32_t *breaks;         //  positions that a read may not cross: each volume's first
+    size_t break_count;
+    size_t (*sample_bytes) (void *user, uint32_t id);
+    //  How many samples one read takes, by the cost model now, when pool_samples fit in memory; 1 ..
+    //  RAW_PIECE_MAX.
+    uint32_t (*piece) (void *user, uint64_t pool_samples);
+    //  Whether reading so many samples, of sample_bytes together, one by one is cheaper than a range of
+    //  range_bytes; NULL: never.
+    bool (*prefers_singles) (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes);
+    void *user;
+    raw_policy_t policy;
+    uint32_t chunk;                 //  samples
+    size_t read_bytes_max;          //  of one read, if it is of several samples
+} broker_pack_t;
+
+typedef struct {
+    uint32_t id;
+    char *reason;
+} bad_sample_t;
+
+//  So many bad samples are kept with their reason, and shown by status.  If a bad sample ends jobs of the
+//  data set, all are kept; otherwise the first ones of each job, up to the greater number.
+enum { BAD_NAMED_MAX = 100, BAD_KEPT_MAX = 4096, BAD_OF_JOB_MAX = 10 };
+
+typedef struct raw_prefetch raw_prefetch_t;     //  raw_prefetch.h
+
+struct dataset {
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t number;                        //  no other data set has it
+    bool is_removed;
+    size_t holds;                           //  dataset_hold
+    raw_prefetch_t *prefetch;               //  NULL: plain files
+    size_t fetching, fetch_max;             //  versions with plain files being read; dataset_set_fetches
+    uint32_t samples;
+    broker_bad_t on_bad;
+    void *user;
+    sampler_t *sampler;
+    job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
+    bad_sample_t *bad;                      //  in the order in which they were found
+    size_t bad_named, bad_room, bad_told;   //  told: dataset_next_bad
+    patience_t patience;
+};
+
+//  How many more may be added.  Removed ones count until dataset_next_removed tells.
+size_t dataset_places (const broker_t *self);
+//  Serves sample_count samples under a name (copied), which no data set has that is not removed.  on_bad: for
+//  jobs that do not choose one.  user is the driver's, untouched.
+dataset_t *dataset_add (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
+    void *user);
+//  Makes a new data set a pack.  False, and it is none: options.raw_bytes is too small, below *least_p, for
+//  it, or for it beside the packs of the jobs that are there.
+bool dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p);
+//  No job may join it from now on, its name is free at once, and its jobs end (`removed`).  When nothing uses
+//  it any more, dataset_next_removed tells.
+void dataset_remove (broker_t *self, dataset_t *dataset);
+//  Its jobs that are not over.
+size_t dataset_jobs (const dataset_t *self);
+//  A removed data set that no job, version, read or task uses any more, nor the driver by dataset_hold: it is
+//  freed, and *user_p is the driver's again.  False: none.
+bool dataset_next_removed (broker_t *self, void **user_p);
+//  The driver uses the data set or its user beside the broker's actions, until it gives this hold back: for a
+//  join that waits (which is refused when the data set was removed meanwhile), or a side task.
+void dataset_hold (dataset_t *self);
+void dataset_let_go (dataset_t *self);
+//  NULL: no such name, or this tenant (NULL: any) may not use it.  The tenant cannot tell the two apart.
+dataset_t *dataset_named (broker_t *self, const tenant_t *tenant, const char *name);
+//  "train, val": the data sets that the tenant may use, for error messages; malloc'ed, the caller's.
+char *dataset_names (const broker_t *self, const tenant_t *tenant);
+void *dataset_user (const dataset_t *self);
+uint32_t dataset_samples (const dataset_t *self);
+const char *dataset_name (const dataset_t *self);
+//  The shared stages (pipeline_shared_text) of the tenant's jobs on the data set, as far as a job of this
+//  order could share versions with them: each once, at most texts_max.  Lent until the next join or end of a
+//  job.  Returns how many.
+size_t dataset_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+    const char **texts, size_t texts_max);
+//  From now on so many samples of the folder are worth reading at once.  With one tenant the broker reads so
+//  many, at most BROKER_FETCHES_MAX and at least enough to keep the workers busy; with several tenants, just
+//  enough for that.
+enum { BROKER_FETCHES_MAX = 160 };
+void dataset_set_fetches (broker_t *self, dataset_t *dataset, size_t most);
+dataset_t *dataset_of_request (const broker_t *self, const raw_request_t *request);
+
+//  A sample that was found bad and has a name (a data set that drops bad samples names the first 100).  Each
+//  is reported once; false: no further one.  reason is lent until the data set is gone.  Nothing is reported
+//  of removed data sets.
+bool dataset_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const char **reason_p);
+
+//  Reads of a data set have failed for a while, or succeed again.  Each change is reported once, none of a
+//  removed data set; false: nothing new.
+typedef struct {
+    dataset_t *dataset;
+    bool is_over;
+    bool is_still;                  //  the storage is at fault, so reads of the data set pause
+    const char *reason;             //  of the last failure; lent until the next event
+    int64_t lasted_ms;              //  from the first failure to the last one
+    int64_t patience_ms;
+} broker_trouble_t;
+bool dataset_next_trouble (broker_t *self, broker_trouble_t *trouble);
+
+#endif

@@ -1,0 +1,145 @@
+//  Rows: what the driver asks of one; and the queues of a job's rows: those with a version that waits to be
+//  handed out (wanted), and those that wait to be copied (ready).
+
+#include "row.h"
+#include <assert.h>
+#include "job.h"
+#include "tenant.h"
+#include "version.h"
+
+job_t *
+row_job (const batch_row_t *self)
+{
+    return self->job;
+}
+
+rank_t *
+row_rank (const batch_row_t *self)
+{
+    return &self->job->ranks [self->rank];
+}
+
+uint32_t
+row_slot (const batch_row_t *self)
+{
+    return self->slot == WIRE_SLOT_NONE? WIRE_SLOT_NONE: row_rank (self)->place [self->slot];
+}
+
+uint32_t
+row_index (const batch_row_t *self)
+{
+    return self->rank_row;
+}
+
+uint32_t
+row_id (const batch_row_t *self)
+{
+    return self->id;
+}
+
+const version_t *
+row_version (const batch_row_t *self)
+{
+    return self->version;
+}
+
+pipeline_key_t
+row_key (const batch_row_t *self)
+{
+    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
+        .occurrence = self->occurrence };
+}
+
+void
+row_done (batch_row_t *row)
+{
+    job_t *job = row->job;
+    rank_t *rank = &job->ranks [row->rank];
+    if (row->slot == WIRE_SLOT_NONE) {
+        assert (rank->again.open > 0);
+        rank->again.open--;
+    }
+    else
+    if (row != &rank->padding) {
+        batch_t *batch = &job->batches [row->slot];
+        assert (batch->open > 0);
+        batch->open--;
+    }
+    job_mark_delivery (job);
+}
+
+//  ---- queues
+
+void
+row_queue_append (row_list_t *list, batch_row_t *row)
+{
+    row->next = NULL;
+    row->previous = list->last;
+    if (list->last)
+        list->last->next = row;
+    else
+        list->first = row;
+    list->last = row;
+    tenant_waits (row->job->broker, row->job->tenant);
+}
+
+void
+row_queue_remove (row_list_t *list, batch_row_t *row)
+{
+    if (row->previous)
+        row->previous->next = row->next;
+    else
+        list->first = row->next;
+    if (row->next)
+        row->next->previous = row->previous;
+    else
+        list->last = row->previous;
+    row->previous = row->next = NULL;
+    tenant_waits_no_more (row->job->broker, row->job->tenant);
+}
+
+void
+row_queue_arrived (version_t *version)
+{
+    if (version->state != VERSION_READING)
+        return;
+    version_move (version, VERSION_QUEUED);
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_append (&row->job->wanted, row);
+}
+
+void
+row_queue_left (version_t *version)
+{
+    if (version->state != VERSION_QUEUED)
+        return;
+    version_move (version, VERSION_READING);
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_remove (&row->job->wanted, row);
+}
+
+void
+row_queue_ready (version_t *version)
+{
+    version_move (version, VERSION_READY);
+    for (batch_row_t *row = version->waiting, *next; row; row = next) {
+        next = row->next_waiting;
+        row->next_waiting = row->previous_waiting = NULL;
+        row_move (row, ROW_READY);
+        row_queue_append (&row->job->ready, row);
+    }
+    version->waiting = NULL;
+}
+
+void
+row_queue_take_version (version_t *version)
+{
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_remove (&row->job->wanted, row);
+}
+
+void
+row_queue_take_copy (batch_row_t *row)
+{
+    row_queue_remove (&row->job->ready, row);
+}

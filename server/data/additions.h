@@ -1,0 +1,64 @@
+/*  additions -- data sets that are added to a running server, and taken from it.  Those that an earlier
+ *  process of this server had added are opened again by the first additions_act.
+ *
+ *  happy path:     additions_add begins an opening; a thread of its own lists, reads and measures the data
+ *                  set; additions_act gives it to the broker; additions_add then says READY.
+ *  failure modes:  the data set cannot be opened: calls for it are refused with the reason for some seconds,
+ *                  and a call after that tries again.  Of folders that hang, the first three hold up other
+ *                  openings for seconds, and nothing else.
+ *  on close:       what is not open yet is given up.
+ *
+ *  Owner: the broker's thread.
+ */
+#ifndef ADDITIONS_H
+#define ADDITIONS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "broker.h"
+#include "log.h"
+#include "reply.h"
+#include "sources.h"
+#include "tasks.h"
+
+typedef struct additions additions_t;
+
+typedef struct {
+    broker_t *broker;                   //  lent, as all of these
+    sources_t *sources;
+    tasks_t *tasks;
+    log_t *log;
+    int kept;                           //  a descriptor of added_kept.h; -1: none
+} additions_options_t;
+
+//  Starts no thread yet.  NULL: no memory, or no descriptor.
+additions_t *additions_new (const additions_options_t *options);
+//  The threads begin no data set any more.  Does not wait.
+void additions_stop (additions_t *self);
+//  Waits for the threads, one of which may be in a folder that hangs (serve_ending_t ends the process then).
+//  Before tasks_destroy and sources_close.
+void additions_destroy (additions_t **self_p);
+
+typedef enum { ADDITIONS_REFUSED, ADDITIONS_OPENING, ADDITIONS_READY } additions_state_t;
+
+//  Asks for the data sets of these words, as `tureen serve` takes them (options_parse_added): all are added,
+//  or none.  The call may be repeated until they are READY; they are at once if they are there with the same
+//  settings.  *text_p, lent until the next call: what is being done (OPENING), or the lines that tell what
+//  was found, each with its newline (READY).  REFUSED: refusal has the reason.
+additions_state_t additions_add (additions_t *self, const char *const *words, size_t count,
+    const char **text_p, refusal_t *refusal);
+//  Takes the data set away; with `now`, its jobs end (`removed`).  One that is being added is given up.
+//  waiting: joins that wait for ranks and name it.  False: refusal has the reason.  One by the classes of
+//  which another one is numbered does not go.
+bool additions_remove (additions_t *self, const char *name, bool now, size_t waiting, refusal_t *refusal);
+//  Gives what was opened to the broker, and frees data sets that nothing uses any more.
+void additions_act (additions_t *self, int64_t now_ms);
+//  Whether a data set of this name, which the tenant may use, was there before this server died and was
+//  started again, and is still being opened.
+bool additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name);
+//  Whether there is any such one.
+bool additions_is_busy (const additions_t *self);
+//  Readable when additions_act has something to do at once; call it every half second too.
+int additions_descriptor (const additions_t *self);
+
+#endif

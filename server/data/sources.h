@@ -1,0 +1,117 @@
+/*  sources -- the data sets that are served, opened: files listed, packs checked and measured, each told to
+ *  the broker.
+ *
+ *  A data set is opened in two halves.  *Finding* lists, reads and measures it, in any thread, and says what
+ *  it finds on a stream.  *Placing* gives it to the broker, with the devices that read it.  At the start both
+ *  come in turn; later a thread of additions.h finds, and the broker's thread places.
+ *
+ *  A file system has one device for all folders on it; at the start its packs and all data of one store have
+ *  a common device too.  What is added later has devices of its own for its packs and its stores, because a
+ *  reader's files are fixed when it begins.  A device that no data set needs any more is closed.
+ *
+ *  sources_t is plain data; { 0 } is empty.  Owner: the broker's thread.
+ */
+#ifndef SOURCES_H
+#define SOURCES_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <jansson.h>
+#include "broker.h"
+#include "dataset.h"
+#include "options.h"
+#include "progress.h"
+#include "source.h"
+#include "tasks.h"
+
+typedef struct {
+    device_t **all;                     //  in no order
+    size_t count;
+} devices_t;
+
+//  A data set: what was asked for, what was found, and what stands for it in the broker.
+typedef struct {
+    source_t source;                    //  first, so that dataset_user leads back here
+    options_dataset_t wanted;
+    char *real;                         //  its folder without links; NULL: not known
+    uint64_t tenants;                   //  a bit for each tenant of the settings that may use it beside what
+                                        //  those say
+    bool is_added;                      //  it does not stand in the settings
+    bool is_in_cluster;                 //  other members read its blocks until this server ends
+    const catalogue_t *classes_of;      //  as in the catalogue's options
+    devices_t devices;                  //  its own, until it is placed
+    learned_rows_budget_t rows;         //  a copy of that of all, for its table until it is placed
+    dataset_t *dataset;                 //  NULL: not placed yet, or free to go
+    bool is_removed;
+} served_t;
+
+typedef struct {
+    broker_t *broker;                   //  lent, and the options too
+    const options_t *options;
+    served_t *all [OPTIONS_DATASETS_MAX];       //  placed, in that order; those removed too, until they go
+    size_t count;
+    served_t **gone;                    //  that the broker gave back; what they lend may be needed still
+    size_t gone_count;
+    devices_t devices;                  //  of the data sets' files
+    tasks_t *tasks;                     //  they have the devices open; lent; NULL: they do not run yet
+    learned_rows_budget_t rows;         //  of the folders' JPEGs
+    block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
+    progress_t progress;                //  of a data set that is being opened; set before sources_open
+    cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
+    const customs_t *customs;           //  for pipelines on all of them; lent; NULL: none
+    json_t *changes;                    //  what an earlier process of this server had added and removed
+                                        //  (sources_changes); taken; set before sources_open; NULL: nothing
+} sources_t;
+
+//  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:
+//  the reason is on standard error.  Those that `changes` has as removed are left out; those that it has
+//  as added are additions.h's.  Call sources_close in either case, when no thread uses them any more.
+bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
+void sources_close (sources_t *self);
+//  The tenants of the settings are there: those of added data sets may use them.
+void sources_allow (sources_t *self);
+//  Writes what was learned of the data since it was written last.  Before the end waits for threads: one that
+//  hangs in a read lets the process end before sources_close (serve.h).
+void sources_save (const sources_t *self);
+//  Prints a warning for each setting that does nothing with these data, for splits that differ in classes,
+//  and if prepared and compressed samples may need more memory than there is.  Status has those about
+//  classes.
+void sources_warn (const sources_t *self);
+
+//  ---- a data set that is added
+
+//  Of options_parse_added: a bit for each tenant that may use the data set of this place.
+uint64_t sources_allowed (const options_t *added, size_t dataset);
+//  Takes the settings, and nulls what they had.  classes_of lives as long as this; NULL: classes of its own.
+served_t *sources_begin (options_dataset_t *wanted, const catalogue_t *classes_of);
+//  Never placed, or free to go; the broker, the tasks and self->all do not have it.  Waits for its disks.
+void sources_discard (served_t **self_p);
+//  Any thread, while the owner does other things with self.  Writes to out a line for each thing found.
+//  False: *error_p, the caller's, has the reason.
+bool sources_find (const sources_t *self, served_t *served, progress_t *progress, FILE *out, char **error_p);
+//  Gives what was found to the broker and the tasks, takes *served_p and warns on out of what splits have not
+//  in common.  False: *error_p, the caller's, has the reason, and *served_p is still the caller's unless it
+//  is NULL.
+bool sources_place (sources_t *self, served_t **served_p, FILE *out, char **error_p);
+//  Its tenants may use it from now on, these too.
+void sources_allow_more (sources_t *self, served_t *served, uint64_t tenants);
+//  The data set of this name that is placed and not removed; NULL: none.
+served_t *sources_named (const sources_t *self, const char *name);
+//  Writes what was found in a line, and its warnings.
+void sources_describe (const served_t *served, FILE *out);
+//  No job may join it any more, and its jobs end.
+void sources_remove (sources_t *self, served_t *served);
+//  What was removed and is used by nothing any more, for sources_discard in any thread; NULL: none.  Closes
+//  devices that nothing needs any more.  tasks_next_news must have given all.
+served_t *sources_next_gone (sources_t *self);
+//  {"added": [words, ..], "removed": [name, ..]}, beside the settings; the caller's.  NULL: nothing changed,
+//  or no memory.
+json_t *sources_changes (const sources_t *self);
+
+//  At most so much of the memory for compressed samples is for ranges on their way from the disk.
+size_t sources_buffer_part (const options_t *options);
+//  "3.2 GiB"; returns text.
+const char *sources_size (uint64_t bytes, char *text, size_t size);
+
+#endif

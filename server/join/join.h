@@ -1,0 +1,78 @@
+/*  join -- one JOIN, from its message to its answer: parsed, checked against its data set, and held until its
+ *  job can be made.
+ *
+ *  It outlives the message, because it may have to wait three times on its way:
+ *
+ *      where it waits      for what                                leaves with
+ *      a worker            its ids are read: only if long          its ids, or the reason to refuse them
+ *      rendezvous          its job's other ranks                   all of them, or a refusal for all
+ *      arrivals            a returning rank: its former            the rank's place in its job, or `busy`
+ *                          connection is still being reclaimed
+ *
+ *  Then it is admitted (its terms become a job's, or a rank's) or refused, and freed.
+ *  Owner: the broker's thread; a worker while it reads the ids, but for message, caller and is_revoked, which
+ *  stay that thread's.
+ */
+#ifndef JOIN_H
+#define JOIN_H
+#include <stdint.h>
+#include <sys/types.h>
+#include "broker.h"
+#include "caller.h"
+#include "job.h"
+#include "layout.h"
+#include "outbox.h"
+#include "request.h"
+#include "side_jobs.h"
+
+//  join_new sets what the message says (request, peer, caller, tag); join_place, join_read and join_complete
+//  set the rest.
+typedef struct {
+    //  The service's, while a worker reads the ids.
+    side_job_t side_job;                //  first, so that it leads back here
+    struct inbound_message *message;    //  while a worker reads its ids; else NULL
+    bool ids_refused;
+    refusal_t refusal;                  //  of the ids
+    bool is_revoked;                    //  the client's key, meanwhile
+    request_join_t request;
+    peer_t peer;
+    uint64_t tag;
+    caller_t caller;
+    layout_t layout;
+    request_digest_t digest;
+    request_digest_t partition;    //  with nodes: the same on all of them if their parts make up one whole
+    size_t list_whole;          //  of a list: its places over all nodes; terms.list has this node's
+    char fresh_run [WIRE_RUN_BYTES + 1];
+    int64_t since_ms;           //  begin of its wait for other ranks, or for its former connection
+    //  What the broker is asked for.  The join owns the pipeline (one reference), subset, taken, parts.cut,
+    //  list_made (one reference; list lies in it) and recent (one block); the texts lie in the members above,
+    //  but of a complete job with ranks (rendezvous_add).
+    broker_terms_t terms;
+} join_t;
+
+//  A data set that the caller may use; NULL: it does not exist or the caller may not use it, with one refusal
+//  for both.  path: the client means the one that status shows there, and no other; NULL: any.
+dataset_t *join_find_dataset (broker_t *broker, const caller_t *caller, const char *name, const char *path,
+    refusal_t *refusal);
+
+//  frames are a JOIN of this peer, which is the caller's.  NULL: refused.
+join_t *join_new (const frame_t *frames, size_t count, const peer_t *peer, const caller_t *caller,
+    uint64_t tag, refusal_t *refusal);
+//  Finds its data set, which it holds from now on (dataset_hold), and makes its pipeline for that.  like: a
+//  pipeline without a share point gets that of this one; NULL: that of existing jobs.
+bool join_place (join_t *self, broker_t *broker, const pipeline_t *like, refusal_t *refusal);
+//  Reads its ids, of which there may be millions.  Any thread, while no other uses the join.
+bool join_read (join_t *self, const frame_t *frames, refusal_t *refusal);
+//  Whether reading the ids takes too long for the broker's thread.
+bool join_is_long (const join_t *self, const frame_t *frames);
+//  Checks all that does not depend on existing jobs, and fills terms.
+bool join_complete (join_t *self, refusal_t *refusal);
+void join_destroy (join_t **self_p);
+
+//  The bytes that it holds.
+size_t join_bytes (const join_t *self);
+//  If two joins have the same data, only one need hold them: self's data go to the other if it has none;
+//  otherwise they are freed.
+void join_yield_data (join_t *self, join_t *other);
+
+#endif

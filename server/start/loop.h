@@ -1,0 +1,70 @@
+/*  loop -- what a server that is ready does until it ends, in its own thread: it waits for messages, the ring
+ *  server, results, questions of viewers and the time, and sees to all of them, each turn in the same order.
+ *  What comes often or matters to the operator it looks at beside that, and logs.
+ *
+ *  Owner: the broker's thread.
+ */
+#ifndef LOOP_H
+#define LOOP_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "additions.h"
+#include "block_cache.h"
+#include "connection_limit.h"
+#include "customs.h"
+#include "dataset.h"
+#include "gate.h"
+#include "idle.h"
+#include "keys.h"
+#include "log.h"
+#include "members.h"
+#include "ring_server.h"
+#include "service.h"
+#include "status_feed.h"
+#include "tasks.h"
+#include "tenants.h"
+
+//  An event that may come a thousand times, as the log reports it.
+typedef struct {
+    uint64_t count;
+    int64_t at_ms;                      //  when it was logged last
+} loop_told_t;
+
+typedef struct {
+    //  the caller's; lent
+    broker_t *broker;
+    tasks_t *tasks;
+    service_t *service;
+    additions_t *additions;
+    ring_server_t *ring_server;
+    gate_t *gate;
+    connection_limit_t *connection_limit;
+    const tenants_t *tenants;
+    keys_t *keys;                       //  NULL: on ipc, or open
+    customs_t *customs;                 //  NULL: none, as the next three
+    block_cache_t *block_cache;
+    members_t *members;
+    status_feed_t *status_feed;
+    const char *const *viewers;         //  of status_feed, behind the operator: tenants by name
+    idle_t *idle;
+    int64_t idle_limit_ms;              //  0: the server never ends by itself
+    int signals;                        //  a descriptor, readable when the server is to end
+    size_t waiting_bytes_max;           //  of one user, as the receive quota has it
+    log_t *log;
+    //  the loop's; zeros at first
+    loop_told_t turned_away;            //  by the connection limit
+    loop_told_t resets;                 //  of the receive quota
+    loop_told_t shortages;              //  of memory and descriptors
+    loop_told_t damaged;                //  in the cache on the local disk
+    loop_told_t set_aside;              //  that cache
+    bool is_set_aside;                  //  that was logged
+    bool block_cache_failed;            //  that was logged
+    bool members_have_trouble;          //  that was logged
+} loop_t;
+
+//  Until a signal or an operator asks for the end, no job is left (--until-idle), or the server is drained.
+//  Returns its time then, for calls of its parts afterwards: it stands still where this thread does.
+int64_t loop_run (loop_t *self);
+
+#endif
