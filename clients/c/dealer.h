@@ -34,7 +34,8 @@ void dealer_end_context (void **context_p);
 enum { DEALER_POLL_ITEMS = 2 };
 void dealer_poll_items (const dealer_t *self, zmq_pollitem_t items [DEALER_POLL_ITEMS]);
 
-//  Sends a head and count frames.  False: no room now.
+//  Sends a head and count frames.  False: no room now; or ZeroMQ has given the connection up, since the
+//  server does not let us in, and dealer_welcome tells why.
 bool dealer_send (dealer_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count);
 
 //  A message received: frames lent until the next receive.  More than MESSAGE_FRAMES_MAX frames: count has

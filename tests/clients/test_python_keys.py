@@ -152,6 +152,26 @@ class Welcome(Case):
                     tureen.status(server.endpoint, 50.0, key=key, server_key=server_key)
                 self.assertEqual(server.messages, [])
 
+    def test_requests_after_the_refusal(self) -> None:
+        """A thread that is late sends its request when ZeroMQ has given the connection up: that send would
+        wait for ever."""
+        ask = tureen.welcome.Welcome.ask
+
+        def late(welcome: tureen.welcome.Welcome, message: List[bytes]) -> None:
+            until(lambda: not welcome._watched.get(zmq.EVENTS) & zmq.POLLOUT, "the refusal")
+            ask(welcome, message)
+        patch = mock.patch.object(tureen.welcome.Welcome, "ask", late)
+        for how, key, says in (({"allowed": self.other.public}, self.path, "unknown or revoked"),
+                               ({"tcp": False, "secret": "", "allowed": self.other.public}, None,
+                                "does not serve user")):
+            with self.subTest(says), patch:
+                server = self.guarded(**how)
+                server_key = self.of_server.public if key else None
+                with self.assertRaisesRegex(tureen.KeyRefused, says):
+                    iter(self.loader(server, key=key, server_key=server_key))
+                with self.assertRaisesRegex(tureen.KeyRefused, says):
+                    tureen.status(server.endpoint, 50.0, key=key, server_key=server_key)
+
     def own_pattern(self) -> str:
         return re.escape(self.own.public)
 

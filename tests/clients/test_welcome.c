@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "dealer.h"
 #include "fake_checks.h"
 #include "key_files.h"
 #include "tureen.h"
@@ -17,6 +18,22 @@
 enum { SAMPLES = 40, EPOCHS = 2, BATCH = 4, BATCHES = SAMPLES / BATCH };
 
 static char s_error [TUREEN_ERROR_BYTES];
+//  A thread that is late: it sends its request when ZeroMQ has given the connection up.
+static bool s_is_late;
+
+bool __real_dealer_send (dealer_t *, const wire_head_t *, const message_frame_t *, size_t);
+bool __wrap_dealer_send (dealer_t *, const wire_head_t *, const message_frame_t *, size_t);
+
+bool
+__wrap_dealer_send (dealer_t *self, const wire_head_t *head, const message_frame_t *frames, size_t n)
+{
+    zmq_pollitem_t items [DEALER_POLL_ITEMS];
+    dealer_poll_items (self, items);
+    items [0].events = ZMQ_POLLOUT;
+    while (s_is_late && zmq_poll (items, 1, 0) > 0)
+        usleep (1000);
+    return __real_dealer_send (self, head, frames, n);
+}
 
 //  A server with keys that lets our client in, in both its lives.
 static fake_plan_t
@@ -167,6 +184,28 @@ test_clients_that_are_not_admitted (void **state)
         "or it is open");
     plan.tcp = false;
     plan.keys [0].allowed = key_other.public_key;
+    s_expect_shut_out (&plan, NULL, NULL, "does not serve user ", NULL);
+}
+
+static int
+s_be_in_time (void **state)
+{
+    (void) state;
+    s_is_late = false;
+    return 0;
+}
+
+//  A client that sends its request after it was refused: it neither waits for ever nor gets another error.
+static void
+test_requests_after_the_refusal (void **state)
+{
+    (void) state;
+    fake_plan_t plan = s_plan ();
+    plan.keys [0].allowed = key_other.public_key;
+    s_is_late = true;
+    s_expect_shut_out (&plan, key_path, key_server.public_key, "unknown or revoked at tcp://127", NULL);
+    plan.keys [0].secret = NULL;
+    plan.tcp = false;
     s_expect_shut_out (&plan, NULL, NULL, "does not serve user ", NULL);
 }
 
@@ -370,6 +409,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_the_right_keys),
         cmocka_unit_test (test_clients_that_are_not_admitted),
+        cmocka_unit_test_teardown (test_requests_after_the_refusal, s_be_in_time),
         cmocka_unit_test (test_unusable_keys),
         cmocka_unit_test (test_silence_may_be_a_refusal),
         cmocka_unit_test (test_the_server_comes_back),

@@ -75,7 +75,7 @@ class Asker:
         assert self._welcome is not None
         self._tag += 1
         begin = time.monotonic()
-        self._dealer.send_multipart(message(self._tag))
+        self._welcome.ask(message(self._tag))
         while time.monotonic() < until:
             answer = None
             if self._dealer in dict(self._poller.poll(poll_ms(until - time.monotonic()))):

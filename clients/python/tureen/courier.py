@@ -188,7 +188,8 @@ class Courier:
     def _ask(self, message: List[bytes], tag: int, kind: int, patience_s: float) -> List[Any]:
         """Sends, and waits for the answer of that kind; an ERROR raises RequestRefused, silence NoServer."""
         until = time.monotonic() + patience_s
-        self._dealer.send_multipart(message)
+        assert self._welcome is not None
+        self._welcome.ask(message)
         while True:
             left_s = until - time.monotonic()
             if left_s <= 0:
@@ -211,7 +212,7 @@ class Courier:
                     self._connection.wait_for_ranks(self._words(_body(frames, "NOTICE"), "notice",
                                                                 "NOTICE")[1])
                     until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
-            if self._welcome is not None and self._welcome.error is not None:
+            if self._welcome.error is not None:
                 raise self._welcome.error
             if self._broken:
                 #  ZeroMQ will connect again, and may send the message again, or not: it is not known whether
@@ -240,7 +241,8 @@ class Courier:
             except ring.RingLate as late:
                 raise BrokenOff(f"{late} (server at {self._endpoint})") from None
         self._inline = True
-        self._dealer.send_multipart(wire.inline(joined.job))
+        if not self._send(wire.inline(joined.job)):
+            raise BrokenOff(f"the server at {self._endpoint} takes no request for batches as frames")
 
     #  Looking around
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import zmq
 
-from .errors import KeyRefused, NotLetIn, NotTrusted
+from .errors import KeyRefused, NoServer, NotLetIn, NotTrusted
 from .keys import Keys
 from .trust import check_listener, check_path, peer_of
 
@@ -32,6 +32,7 @@ class Welcome:
         """`watched` is not connected yet, and has its keys.  The caller closes `monitor`.  NotTrusted where
         what listens there may be another user's."""
         self._endpoint = endpoint
+        self._watched = watched
         self._path = endpoint[len("ipc://"):] if endpoint.startswith("ipc://") else ""
         self._is_closed = bool(self._path) and check_path(self._path)
         self._public = keys.public if keys is not None else ""
@@ -73,6 +74,15 @@ class Welcome:
             pass
         if self.error is not None:
             raise self.error
+
+    def ask(self, message: List[bytes]) -> None:
+        """Sends a request on the watched socket, and never waits.  ZeroMQ gives a connection up when the
+        server does not let us in, and a send would then wait for ever: raises what there is to be said."""
+        try:
+            self._watched.send_multipart(message, zmq.NOBLOCK)
+        except zmq.Again:
+            self.look()
+            raise NoServer(f"the server at {self._endpoint} takes no request") from None
 
     def has_news(self) -> bool:
         """Whether `read` should be called before the message that was just received is believed: ZeroMQ
