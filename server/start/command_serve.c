@@ -718,6 +718,9 @@ command_serve (int argc, char **argv)
         s_announce (&self);
         s_run (&self);
         out_of_time = !service_ends_now (self.service) && s_is_out_of_time (&self);
+        //  The supervisor starts no other process if this one dies on its way to the end.
+        if (self.is_supervised && !out_of_time)
+            kill (getppid (), SIGTERM);
         if (!out_of_time)
             log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
         status = out_of_time? STATUS_FAILED: 0;

@@ -234,12 +234,14 @@ class Death(Case):
             self.step(jobs)
             killed.add(self.kill_server())
             self.go(jobs)
-        results = []
+        results, said = [], ""
         for job in jobs:
             output, errors = job.communicate(timeout=4 * PATIENCE)
             self.assertEqual(job.returncode, 0, errors)
             results.append(json.loads(output))
-            self.assertIn("is started again, as tureen.serve knows it", errors)
+            said += errors
+        #  One process is enough to start it: the others may find it there.
+        self.assertIn("is started again, as tureen.serve knows it", said)
         self.assertEqual(len(killed), 2)
         for result in results:
             self.assertEqual(sorted(result["ids"][:SAMPLES]), list(range(SAMPLES)))

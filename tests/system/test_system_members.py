@@ -293,8 +293,9 @@ class Faults(Members):
         self.store.latency = .1
 
         def hold_all():
-            self.store.latency = min(2 * self.store.latency, 5)
-            return self.epochs(servers) == 0
+            self.store.latency = min(2 * self.store.latency, 1)
+            self.epochs(servers)
+            return sum(server.status()["block_cache"]["bytes"] for server in servers) >= self.bytes
         wait_until("the members hold all", hold_all)
         self.store.latency = 0
         self.store.faults.append(Fault("status", name="volume"))

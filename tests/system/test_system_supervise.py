@@ -139,6 +139,26 @@ class Supervised(SystemTest):
             self.assertFalse(is_alive(child))
             self.assertEqual(server.left_behind(), [])
 
+    def test_killed_on_its_way_to_the_end(self):
+        """It stays ended: nobody stops a server to have another one."""
+        with self.supervised(expect_clean=False) as server:
+            #  Of what is on its way to a client that has stopped, the server waits for seconds.
+            read = server.read("--inline", batch=160, epochs=EPOCHS, rate=1, pipeline=json.dumps(
+                [{"op": "decode"}, {"op": "resize", "size": [128, 128]}]))
+            wait_until("batches", lambda: read.delivered() > 0)
+            read.process.send_signal(signal.SIGSTOP)
+            child = self.child(server)
+            stop = subprocess.Popen([harness.TUREEN, "stop", "--connect", server.endpoint],
+                                    stdout=subprocess.PIPE, env=server.environment)
+            with stop:
+                wait_until("it is ending", lambda: "ending" in server.log())
+                os.kill(child, signal.SIGKILL)
+                read.process.kill()
+                stop.stdout.read()
+            self.assertEqual(stop.returncode, 0)
+            server.process.wait(harness.PATIENCE)
+            self.assertNotIn("started again", server.log())
+
 
 if __name__ == "__main__":
     unittest.main()
