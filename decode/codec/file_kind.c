@@ -19,6 +19,8 @@ static const signature_t s_signatures [] = {
     { "a JPEG image", FILE_KIND_JPEG, "\xff\xd8\xff", 3, "", 0, 0 },
     { "a PNG image", FILE_KIND_PNG, "\x89PNG", 4, "", 0, 0 },
     { "a NumPy array", FILE_KIND_ARRAY, "\x93NUMPY", 6, "", 0, 0 },
+    //  A tar begins with the name of a file, and so may with the letters of a kind below: "caffe/1", "BM1".
+    { "a tar file", FILE_KIND_OTHER, "", 0, "ustar", 257, 5 },
     { "WAV audio", FILE_KIND_AUDIO, "RIFF", 4, "WAVE", 8, 4 },
     { "FLAC audio", FILE_KIND_AUDIO, "fLaC", 4, "", 0, 0 },
     { "Ogg audio", FILE_KIND_AUDIO, "OggS", 4, "", 0, 0 },
@@ -28,7 +30,7 @@ static const signature_t s_signatures [] = {
     { "AIFF audio", FILE_KIND_AUDIO, "FORM", 4, "AIFC", 8, 4 },
     { "AU audio", FILE_KIND_AUDIO, ".snd", 4, "", 0, 0 },
     { "AU audio", FILE_KIND_AUDIO, "dns.", 4, "", 0, 0 },
-    { "CAF audio", FILE_KIND_AUDIO, "caff", 4, "", 0, 0 },
+    { "CAF audio", FILE_KIND_AUDIO, "caff\0\1", 6, "", 0, 0 },
     { "SPHERE audio", FILE_KIND_AUDIO, "NIST_1A", 7, "", 0, 0 },
     { "audio behind an ID3 tag", FILE_KIND_AUDIO, "ID3", 3, "", 0, 0 },
     //  MPEG 1, 2 and 2.5, with and without a checksum, of layer III.
@@ -65,8 +67,6 @@ static const signature_t s_signatures [] = {
     { "a Matroska or WebM video", FILE_KIND_OTHER, "\x1a\x45\xdf\xa3", 4, "", 0, 0 },
     { "an AVI video", FILE_KIND_OTHER, "RIFF", 4, "AVI ", 8, 4 },
     { "an animated cursor", FILE_KIND_OTHER, "RIFF", 4, "ACON", 8, 4 },
-    { "an icon (ICO)", FILE_KIND_OTHER, "\0\0\1\0", 4, "\0", 9, 1 },
-    { "a cursor (CUR)", FILE_KIND_OTHER, "\0\0\2\0", 4, "\0", 9, 1 },
     { "an icon (ICNS)", FILE_KIND_OTHER, "icns", 4, "", 0, 0 },
     { "a Photoshop image (PSD)", FILE_KIND_OTHER, "8BPS", 4, "", 0, 0 },
     { "a GIMP image (XCF)", FILE_KIND_OTHER, "gimp xcf", 8, "", 0, 0 },
@@ -92,7 +92,6 @@ static const signature_t s_signatures [] = {
     { "an xz file", FILE_KIND_OTHER, "\xfd""7zXZ\0", 6, "", 0, 0 },
     { "a zstd file", FILE_KIND_OTHER, "\x28\xb5\x2f\xfd", 4, "", 0, 0 },
     { "a bzip2 file", FILE_KIND_OTHER, "BZh", 3, "1AY&SY", 4, 6 },
-    { "a tar file", FILE_KIND_OTHER, "", 0, "ustar", 257, 5 },
     { "an MPEG video", FILE_KIND_OTHER, "\0\0\1\xba", 4, "", 0, 0 },
     { "an MPEG video", FILE_KIND_OTHER, "\0\0\1\xb3", 4, "", 0, 0 },
 };
@@ -108,6 +107,19 @@ s_is_pnm (const uint8_t *bytes, size_t size)
 {
     return size >= 3 && bytes [0] == 'P' && bytes [1] >= '1' && bytes [1] <= '6'
         && (bytes [2] == ' ' || (bytes [2] >= '\t' && bytes [2] <= '\r'));
+}
+
+//  An icon, a cursor, or NULL.  A TGA without a palette begins with the same four bytes as a cursor; then it
+//  has zeros where an icon and a cursor have the count of their pictures.
+static const char *
+s_icon (const uint8_t *bytes, size_t size)
+{
+    enum { COUNT_AT = 4, RESERVED_AT = 9 };
+    bool is_icon = s_has (bytes, size, 0, "\0\0\1\0", 4), is_cursor = s_has (bytes, size, 0, "\0\0\2\0", 4);
+    if (!(is_icon || is_cursor) || !s_has (bytes, size, RESERVED_AT, "\0", 1)
+    ||  s_has (bytes, size, COUNT_AT, "\0\0", 2))
+        return NULL;
+    return is_icon? "an icon (ICO)": "a cursor (CUR)";
 }
 
 //  By what newer ones end with: a TGA begins with nothing that other files may not begin with too.
@@ -153,11 +165,12 @@ file_kind (const uint8_t *bytes, size_t size, const char **name_p)
             return signature->kind;
         }
     }
-    const char *markup = size? s_markup (bytes, size): NULL;
+    const char *markup = size? s_markup (bytes, size): NULL, *icon = s_icon (bytes, size);
     if (s_is_pnm (bytes, size)) {
         *name_p = "a PBM, PGM or PPM image";
         return FILE_KIND_PNM;
     }
-    *name_p = s_is_targa (bytes, size)? "a TGA image": markup? markup: size? "of an unknown kind": "empty";
+    *name_p = icon? icon: s_is_targa (bytes, size)? "a TGA image": markup? markup
+        : size? "of an unknown kind": "empty";
     return FILE_KIND_OTHER;
 }
