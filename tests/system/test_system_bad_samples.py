@@ -1,4 +1,5 @@
 """Files that are no good: dropped from the data, counted, named; every epoch is exactly the rest."""
+import io
 import json
 import os
 import shutil
@@ -8,11 +9,11 @@ import tempfile
 import unittest
 import warnings
 
-from PIL import Image
+from PIL import Image, features
 
 import harness
 import plain_client
-from harness import SystemTest, wait_until
+from harness import SystemTest, np, wait_until
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
@@ -298,8 +299,22 @@ class BadSamples(SystemTest):
             self.assertIn("300 unreadable", server.status_text())
 
 
+def written(kind, image, **options):
+    """The file that Pillow makes of it."""
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def pixels(data):
+    """What Pillow reads."""
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
 class Names(SystemTest):
-    """Kinds that this build does not read are told at the start, before any job asks for one."""
+    """Kinds that this build does not read are told at the start, before any job asks for one; the others are
+    read whatever their names are."""
+    SIZE = (40, 30)
     MAY_LACK = {"PNG": (".png",), "WebP": (".webp",), "TIFF": (".tif", ".tiff")}
 
     def setUp(self):
@@ -309,12 +324,27 @@ class Names(SystemTest):
                               check=True).stdout
         self.lacking = [name for kind, names in self.MAY_LACK.items() if kind not in told for name in names]
 
-    def fill(self, names):
+    def fill(self, files):
         root = os.path.join(self.folder, "data")
         os.makedirs(os.path.join(root, "a"))
-        for name in names:
-            write(os.path.join(root, "a", name), b"not looked at")
+        for name, data in files.items():
+            write(os.path.join(root, "a", name), data)
         return root
+
+    def served(self, root):
+        """{name: pixels} of the samples that come, {name: reason} of those that do not."""
+        with harness.Server({"named": root}) as server, warnings.catch_warnings():
+            warnings.simplefilter("ignore", tureen.UnreadableWarning)
+            names = tureen.DataSet("named", endpoint=server.endpoint).names
+            images, ids = {}, []
+            for batch in tureen.Loader(server.endpoint, "named", 4, 1, order="list", pipeline=[
+                    {"op": "center_crop", "size": self.SIZE[::-1]}]):
+                ids += batch.ids.tolist()
+                images.update((os.path.basename(names[number]), np.array(image))
+                              for number, image in zip(batch.ids, batch["image"]))
+            self.assertEqual(ids, sorted(ids))
+            return images, {os.path.basename(names[entry["id"]]): entry["reason"]
+                            for entry in server.status()["datasets"][0]["bad"]}
 
     def told(self, root):
         """What `tureen pack` and the server say"""
@@ -330,7 +360,7 @@ class Names(SystemTest):
     def test_of_a_list(self):
         names = ["0.jpg", "1.bmp", "2.ppm", "3.gif", "4.avif", "5.HEIC", "6.avif", "7.webp", "8.tiff",
                  "9.png"]
-        root = self.fill(names)
+        root = self.fill(dict.fromkeys(names, b"not looked at"))
         write(os.path.join(root, "labels.tsv"), "".join(
             line + "\n" for line in ["path\tlabel"] + ["a/%s\t1" % name for name in names]).encode())
         lacking = sum(os.path.splitext(name)[1] in self.lacking for name in names)
@@ -343,12 +373,42 @@ class Names(SystemTest):
 
     def test_of_the_default_list(self):
         """Whatever of it is not told is read."""
-        root = self.fill(["%d%s" % entry for entry in enumerate((
-            ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))])
+        image = harness.make_image(np.random.default_rng(harness.SEED), *self.SIZE)
+        grey = image.convert("L")
+        files = {name: written(kind, source) for name, kind, source in (
+            ("0.jpg", "JPEG", image), ("1.jpeg", "JPEG", grey), ("2.png", "PNG", grey),
+            ("3.ppm", "PPM", image), ("4.bmp", "BMP", image), ("5.pgm", "PPM", grey),
+            ("6.tif", "TIFF", image), ("7.tiff", "TIFF", grey), ("8.webp", "WEBP", image))}
+        root = self.fill(files)
         for said in self.told(root):
             for name in self.lacking:
                 self.assertIn("1 '%s' (that needs lib" % name, said)
             self.assertEqual("as images" in said, bool(self.lacking), said)
+        for path in (root, root + "_pack"):
+            images, _ = self.served(path)
+            self.assertEqual(sorted(images), sorted(name for name in files
+                                                    if os.path.splitext(name)[1] not in self.lacking))
+            for name, got in images.items():
+                np.testing.assert_array_equal(got, pixels(files[name]), name)
+
+    def test_of_another_kind(self):
+        """Pictures as they lie in sets from the web, all called .jpg: read, or named for what they are."""
+        image, other = (Image.new("RGB", self.SIZE, colour) for colour in ((200, 10, 10), (0, 90, 200)))
+        files = {kind: written(kind, image) for kind in ("BMP", "PPM", "PNG", "WEBP", "ICO", "TGA")}
+        files["GIF"] = written("GIF", image, save_all=True, append_images=[other])
+        files["AVIF"] = b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf"
+        named = {"ICO": "an icon (ICO)", "TGA": "a TGA image", "AVIF": "an AVIF image"}
+        if features.check("jpg_2000"):
+            files["JPEG2000"], named["JPEG2000"] = written("JPEG2000", image), "a JPEG 2000 image"
+        named.update((kind.upper(), "a %s image" % kind) for kind, names in self.MAY_LACK.items()
+                     if kind.upper() in files and names[0] in self.lacking)
+        images, reasons = self.served(self.fill({kind + ".jpg": data for kind, data in files.items()}))
+        self.assertEqual(sorted(images), sorted(kind + ".jpg" for kind in files if kind not in named))
+        for name, got in images.items():
+            np.testing.assert_array_equal(got, pixels(files[name[:-4]]), name)
+        self.assertEqual(sorted(reasons), sorted(kind + ".jpg" for kind in named))
+        for name, reason in reasons.items():
+            self.assertIn("the file is %s (" % named[name[:-4]], reason)
 
 
 if __name__ == "__main__":
