@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -15,6 +16,9 @@ import plain_client
 from harness import Server, run
 from object_store import ObjectStore
 from test_system_packs import take
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+import tureen
 
 LABEL_BYTES = 8
 
@@ -76,6 +80,9 @@ class Splits(ClassesTest):
             self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
             self.assertNotIn("warning", server.log())
             self.assertEqual([found["classes"] for found in server.status()["datasets"]], [4, 4])
+            for name in ("train", "val"):
+                self.assertEqual(tureen.DataSet(name, endpoint=server.endpoint).class_to_idx,
+                                 {"0": 0, "180": 1, "270": 2, "90": 3})
 
     def test_in_a_configuration(self):
         settings = self.path("server.zpl")

@@ -1,11 +1,14 @@
 """Serving what `tureen pack` made: memory for compressed samples that is a fraction of the data, and jobs of
 all kinds."""
+import io
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -14,6 +17,9 @@ import zlib
 import harness
 import plain_client
 from harness import Server, contents, np, Image, wait_until
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+import tureen
 
 INDEX, VOLUME = "index.tureen", "volume-00000.tureen"
 BATCH = 16
@@ -177,6 +183,23 @@ class Jobs(PackTest):
             result = server.loader(dataset="train", batch_size=32, epochs=2, labels=self.labels).finish()
             self.assert_epochs(result, 2)
             self.assertEqual(result["wrong_labels"], 0)
+
+    def test_metadata_in_a_tar_is_no_sample(self):
+        """As WebDataset leaves out what is below __meta__."""
+        shard, packed = os.path.join(self.root, "meta.tar"), os.path.join(self.root, "meta")
+        with open(os.path.join(self.data, self.names[0]), "rb") as file:
+            image = file.read()
+        with tarfile.open(shard, "w") as tar:
+            for name, data in (("__meta__/info.json", b"{}"), ("1.jpg", image), ("1.cls", b"0"),
+                               ("2.jpg", image), ("2.cls", b"1")):
+                about = tarfile.TarInfo(name)
+                about.size = len(data)
+                tar.addfile(about, io.BytesIO(data))
+        pack(shard, packed)
+        with self.serve(folder=packed) as server:
+            data = tureen.DataSet("train", endpoint=server.endpoint)
+            self.assertEqual((list(data.names), data.targets.tolist()), (["1.jpg", "2.jpg"], [0, 1]))
+            self.assert_epochs(server.read(batch=2, epochs=1).finish(), 1, range(2))
 
     def test_batches_are_those_of_the_folder(self):
         """Byte for byte, with masks: from a pack, and from the folder that it was made of, served side by

@@ -366,6 +366,19 @@ class Packing(ObjectsTest):
         del files["README"]
         self.assertEqual(files_below(back), files)
 
+    def test_weak_versions(self):
+        """They are no condition of a read, whether the answers have them as well or only the list has."""
+        self.store.listed_version = 'W/"%s"'
+        for is_weak in (True, False):
+            self.store.has_weak_versions = is_weak
+            with self.subTest(is_weak=is_weak):
+                target = os.path.join(tempfile.mkdtemp(dir=self.root), "pack")
+                done = run("pack", "--quiet", "--json", ADDRESS, target,
+                           environment=self.store.environment(KEY))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["samples"], self.SAMPLES)
+                self.assertEqual(run("verify", "--quiet", target).returncode, 0)
+
     def test_a_store_that_stays_away(self):
         target = os.path.join(tempfile.mkdtemp(dir=self.root), "pack")
         self.store.faults.append(Fault("status", 503, "SlowDown", "00123.jpg"))

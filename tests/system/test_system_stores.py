@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import harness
 from harness import Server, SystemTest, run, wait_until
@@ -253,7 +254,8 @@ class Lasting(StoreTest):
 
 class Refused(StoreTest):
     def assert_refused(self, address, environment, *words):
-        done = run("serve", "--dataset", "train=" + address, "--listen", "ipc://%s/socket" % self.root,
+        done = run("serve", "--dataset", "train=" + address, "--listen",
+                   "ipc://%s/socket" % tempfile.mkdtemp(dir=self.root),
                    environment=dict({"AWS_EC2_METADATA_DISABLED": "true"}, **environment))
         self.assertEqual(done.returncode, 1, done.stderr)
         for word in words:
@@ -281,10 +283,16 @@ class Refused(StoreTest):
             taken.bind(("127.0.0.1", 0))
             proxy = "http://127.0.0.1:%d" % taken.getsockname()[1]
             good = dict(self.store.environment(KEY), no_proxy="", NO_PROXY="")
-            for name in ("http_proxy", "ALL_PROXY"):
+            cases = (("http_proxy", "http"), ("https_proxy", "https"), ("HTTPS_PROXY", "https"),
+                     ("all_proxy", "http"), ("ALL_PROXY", "https"))
+            with ThreadPoolExecutor(len(cases)) as pool:        # each tries again for a while
+                refused = [pool.submit(self.assert_refused, ADDRESS, dict(
+                    good, AWS_ENDPOINT_URL_S3=scheme + self.store.url[4:], **{name: proxy}),
+                    "through the proxy in %s: " % name, "no_proxy", "AWS_ENDPOINT_URL_S3")
+                    for name, scheme in cases]
+            for (name, _), one in zip(cases, refused):
                 with self.subTest(name=name):
-                    self.assert_refused(ADDRESS, dict(good, **{name: proxy}), "through the proxy in " + name,
-                                        "no_proxy", "AWS_ENDPOINT_URL_S3")
+                    one.result()
             with self.serve(environment=dict(good, http_proxy=proxy, no_proxy="127.0.0.1")) as server:
                 self.assert_epochs(self.read(server, epochs=1).finish(), 1)
 

@@ -10,6 +10,10 @@
 #include <string.h>
 #include "store.h"
 
+#define LETTERS_63 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+//  As long as the name of an old bucket may be.
+#define LETTERS_255 LETTERS_63 "x" LETTERS_63 "x" LETTERS_63 "x" LETTERS_63
+
 static const char BASE [] = "http://endpoint:9000/bucket";
 
 static void
@@ -35,6 +39,8 @@ test_urls (void **state)
     assert_url ("s3://bucket/", "index", "http://endpoint:9000/bucket/index");
     assert_url ("S3://bucket/a b/c+d=e~_.-//", "x", "http://endpoint:9000/bucket/a%20b/c%2Bd%3De~_.-/x");
     assert_url ("s3://bucket/100%/\xc3\xa4", "x", "http://endpoint:9000/bucket/100%25/%C3%A4/x");
+    assert_url ("s3://" LETTERS_63 "x/y", "index", "http://endpoint:9000/bucket/y/index");
+    assert_url ("s3://" LETTERS_255 "/y", "index", "http://endpoint:9000/bucket/y/index");
     assert_url ("http://host:80/a%20b", "x y", "http://host:80/a%20b/x%20y");
     assert_url ("HTTPS://host", "x", "HTTPS://host/x");
     assert_url ("https://host/a//b/", "x", "https://host/a//b/x");
@@ -70,6 +76,7 @@ test_refusals (void **state)
     (void) state;
     assert_refused ("s3://", "s3://BUCKET/PREFIX");
     assert_refused ("s3://ab/x", "a bucket's name has 3 to 63 characters");
+    assert_refused ("s3://" LETTERS_255 "x/y", "3 to 63 characters (old ones up to 255)");
     assert_refused ("s3://my bucket/x", "which are letters, digits, '.', '-' and '_'");
     assert_refused ("s3://../x", "s3://BUCKET/PREFIX");
     assert_refused ("s3://user:secret@bucket/x", "s3://BUCKET/PREFIX");
