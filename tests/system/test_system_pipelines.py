@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -18,6 +19,13 @@ import plain_client
 from harness import Server, SystemTest
 
 FORMATS = re.search(r"This build reads (.*)\.", harness.run("serve", "--help").stdout).group(1)
+
+RATE = 8000
+ID3_TAG = b"ID3\3\0\0\0\0\0\x0a" + bytes(10)
+XMP_ORIENTATION = (b'<x:xmpmeta xmlns:x="adobe:ns:meta/">'
+                   b'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description '
+                   b'rdf:about="" xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="%d"/>'
+                   b'</rdf:RDF></x:xmpmeta>')
 
 #   Runs in a process of its own, as a training job would: writes {NAME_EPOCH: array} into an .npz file, with
 #   the ids as "ids".
@@ -577,7 +585,57 @@ class Unsuitable(PipelineTest):
             self.assertRegex(result.stderr, r"\d{5}\.jpg: .*max_pixels.*subset\) \(unsuitable\)")
 
 
+def chunk(name, content, order="<"):
+    """As RIFF, and with the other order of bytes AIFF, divide a file."""
+    return name + struct.pack(order + "I", len(content)) + content
+
+
+def wav_file(sound):
+    form = chunk(b"fmt ", struct.pack("<HHIIHH", 1, 1, RATE, 2 * RATE, 2, 16))
+    return chunk(b"RIFF", b"WAVE" + form + chunk(b"data", sound.astype("<i2").tobytes()))
+
+
+def rf64_file(sound):
+    """Its lengths stand in a chunk of their own, with 64 bits."""
+    wav, unknown = wav_file(sound), b"\xff\xff\xff\xff"
+    form, data = wav[12:36], wav[44:]
+    lengths = chunk(b"ds64", struct.pack("<QQQI", len(wav) + 28, len(data), len(sound), 0))
+    return b"RF64" + unknown + b"WAVE" + lengths + form + b"data" + unknown + data
+
+
+def aiff_file(sound):
+    rate = struct.pack(">HQ", 16383 + 12, RATE << 51)        # with 80 bits, from 4096 to 8192
+    about = chunk(b"COMM", struct.pack(">HIH", 1, len(sound), 16) + rate, ">")
+    data = chunk(b"SSND", bytes(8) + sound.astype(">i2").tobytes(), ">")
+    return chunk(b"FORM", b"AIFF" + about + data, ">")
+
+
+def sphere_file(sound):
+    """As TIMIT's .WAV"""
+    head = ("NIST_1A\n   1024\nchannel_count -i 1\nsample_rate -i %d\nsample_n_bytes -i 2\n"
+            "sample_byte_format -s2 01\nsample_sig_bits -i 16\nsample_coding -s3 pcm\nsample_count -i %d\n"
+            "end_head\n")
+    return (head % (RATE, len(sound))).encode().ljust(1024) + sound.astype("<i2").tobytes()
+
+
 class OtherFormats(PipelineTest):
+    def test_orientation_in_xmp(self):
+        """A picture without EXIF is turned by its XMP where the pipeline asks for that."""
+        image = harness.make_image(np.random.default_rng(harness.SEED), 40, 30)
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=95)
+        stored = file.getvalue()
+        about = b"http://ns.adobe.com/xap/1.0/\0" + XMP_ORIENTATION % 6
+        with open(self.path("turned", "kind", "attribute6.jpg"), "wb") as file:
+            file.write(stored[:2] + b"\xff\xe1" + struct.pack(">H", len(about) + 2) + about + stored[2:])
+        pixels = np.asarray(Image.open(io.BytesIO(stored)))
+        with Server({"train": self.path("turned")}) as server:
+            for turns, expected in ((True, np.rot90(pixels, -1)), (False, pixels)):
+                got = self.take(server, dataset="train", batch_size=1, epochs=1, pipeline=[
+                    {"op": "decode", "orientation": turns},
+                    {"op": "center_crop", "size": list(expected.shape[:2])}])
+                np.testing.assert_array_equal(got["image_0"], expected[None])
+
     def test_png(self):
         self.need("PNG")
         generator = np.random.default_rng(harness.SEED)
@@ -633,6 +691,31 @@ class OtherFormats(PipelineTest):
                 self.assertEqual(len(found), 1, "sample %d" % number)
                 begins.add(int(found[0]))
         self.assertGreater(len(begins), 6)
+
+    def test_sounds_of_every_kind(self):
+        """Those that lose nothing are made here; the others lie beside what libsndfile reads."""
+        self.need("MP3")
+        length, generator = 1000, np.random.default_rng(harness.SEED)
+        expected, golden = {}, os.path.join(harness.SOURCE, "tests", "decode", "golden", "sounds")
+        for name, make in (("aiff.aiff", aiff_file), ("rf64.wav", rf64_file), ("sphere.WAV", sphere_file),
+                           ("tagged.wav", lambda sound: ID3_TAG + wav_file(sound))):
+            sound = generator.integers(-32768, 32768, length * 4 // 5, dtype=np.int16)
+            expected[name] = sound / np.float32(32768)
+            with open(self.path("sounds", "kind", name), "wb") as file:
+                file.write(make(sound))
+        for name in ("layer3.mp3", "opus.ogg"):
+            shutil.copy(os.path.join(golden, name), self.path("sounds", "kind", name))
+            expected[name] = np.load(os.path.join(golden, name + ".npy")) / np.float32(32768)
+        with Server({"sounds": self.path("sounds")}, arguments=(
+                "--extensions", "sounds=.wav,.ogg,.mp3,.aiff")) as server:
+            got = self.take(server, dataset="sounds", batch_size=4, epochs=1, pipeline=[
+                {"op": "decode", "as": "audio", "dtype": "float32"}, {"op": "excerpt", "length": length}])
+            self.assertEqual(server.status()["bad_samples"], 0, server.status()["datasets"][0]["bad"])
+        self.assertEqual(sorted(got["ids_0"]), list(range(len(expected))))
+        for number, sound in zip(got["ids_0"], got["audio_0"][:, 0]):
+            name = sorted(expected)[number]
+            np.testing.assert_allclose(sound, np.pad(expected[name], (0, length - len(expected[name]))), 0,
+                                       1e-4 if name in ("layer3.mp3", "opus.ogg") else 0, err_msg=name)
 
 
 if __name__ == "__main__":
