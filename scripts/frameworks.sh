@@ -1,10 +1,10 @@
 #!/bin/sh
-#  Makes a Python environment with what Debian does not have and some tests want: Ray, with Ray Tune, and
-#  Optuna.  They are PyPI's, in versions that work with Debian 12's PyTorch.
+#  Makes a Python environment with what Debian does not have and some tests want: Ray, with Ray Tune, Optuna,
+#  and pyarrow.  They are PyPI's, in versions that work with Debian 12's PyTorch.
 #
 #      sh scripts/frameworks.sh FOLDER     250 MB to download, 700 MB in FOLDER
 #
-#  Then: TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python ctest --test-dir build/release -R frameworks
+#  Then: TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python ctest --test-dir build/release -R 'torch_tune|python_pack'
 set -eu
 
 folder=${1:?"usage: sh scripts/frameworks.sh FOLDER"}

@@ -1,7 +1,9 @@
 """tureen.pack: data sets of other libraries become packs, against the real `tureen pack`.
 
 Run by ctest (python_pack), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_python_pack.py
-[-v] [NAME].  Arrow, Parquet and LMDB are tested where pyarrow and lmdb are installed.
+[-v] [NAME].  Arrow, Parquet and LMDB are tested where pyarrow and lmdb are installed.  Debian has no pyarrow:
+`sh scripts/frameworks.sh FOLDER` installs it, and with TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python this
+program runs by that Python.
 """
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -42,7 +44,22 @@ if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
     sys.exit(77)
 
-HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
+
+
+def has_arrow() -> bool:
+    """Another Python takes this program's place where TUREEN_FRAMEWORKS_PYTHON names one: nothing is skipped
+    there for want of pyarrow."""
+    if importlib.util.find_spec("pyarrow") is not None:
+        return True
+    python = os.environ.get("TUREEN_FRAMEWORKS_PYTHON")
+    if python:
+        if subprocess.run([python, "-c", "import pyarrow"]).returncode:
+            sys.exit(f"FAILED: {python} has no pyarrow; sh scripts/frameworks.sh FOLDER installs it")
+        os.execv(python, [python, "-u", *sys.argv])
+    return False
+
+
+HAS_ARROW = has_arrow()
 HAS_LMDB = importlib.util.find_spec("lmdb") is not None
 HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
 ROWS = 70
@@ -108,6 +125,18 @@ class Empty(Packs):
                            ('{"_indices_data_files": [1]}', "is a selection of rows")):
             Path(self.path("set", "state.json")).write_text(state)
             self.assertIn(why, self.run_pack(self.path("set"), self.path("p"), status=1))
+
+    def test_a_split_of_a_saved_dict(self) -> None:
+        """It is a split beside the others; what is said of it names it."""
+        for split, state in (("train", '{"_data_files": [{"filename": "data.arrow"}]}'),
+                             ("test", '{"_data_files": []}')):
+            os.makedirs(self.path("set", split))
+            Path(self.path("set", split, "state.json")).write_text(state)
+        Path(self.path("set", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
+        self.assertIn("train (train), test (test): say which with --split",
+                      self.run_pack(self.path("set"), self.path("p"), status=1))
+        self.assert_empty("--split", "test", self.path("set"))
+        self.assert_empty(self.path("set", "test"))
 
     def test_mds(self) -> None:
         write_mds(self.path("set"), self.rows)
@@ -189,12 +218,12 @@ class Mds(Packs):
 
 
 @contextlib.contextmanager
-def serving(path: str) -> Iterator[tureen.Server]:
+def serving(datasets: Union[str, Mapping[str, str]]) -> Iterator[tureen.Server]:
     """A server with its socket and its log in a folder of this test's own."""
     with tempfile.TemporaryDirectory(prefix="tu-run-") as folder, \
             mock.patch.dict(os.environ, XDG_RUNTIME_DIR=folder), \
             mock.patch.object(tempfile, "tempdir", folder):
-        server = tureen.serve(train=path)
+        server = tureen.serve(datasets)
         try:
             yield server
         finally:

@@ -1,7 +1,8 @@
 """tureen.pack: no two splits or configurations become one, unless that is asked for.
 
 Run by ctest (python_splits), or by hand: TUREEN_BIN=build/release/bin python3
-tests/clients/test_python_splits.py [-v] [NAME].  Parquet and Arrow are tested where pyarrow is installed.
+tests/clients/test_python_splits.py [-v] [NAME].  Parquet and Arrow are tested where pyarrow is installed, or
+by TUREEN_FRAMEWORKS_PYTHON, as in test_python_pack.py.
 """
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
 from mds_shards import write_mds
-from test_python_pack import HAS_ARROW, ROWS, SEED, Packs, SourceError, sources
+from test_python_pack import HAS_ARROW, ROWS, SEED, Packs, SourceError, serving, sources
+import tureen
 from tureen import pack as packing
 from tureen import splits
 
@@ -136,6 +138,35 @@ class Names(Packs):
         many = splits.parts_of_folder(self.lay(" ".join(f"c{number}/train" for number in range(20))))
         with self.assertRaisesRegex(SourceError, "and 12 more"):
             splits.chosen("SET", many, None)
+
+    def test_shards_as_the_hub_has_them(self) -> None:
+        """Said also where no file can be read, so without pyarrow too; nothing is packed."""
+        folder = self.lay("data/train-00000-of-00002 data/train-00001-of-00002 data/test-00000-of-00001")
+        for path in (folder, os.path.join(folder, "data")):
+            said = self.run_pack(path, self.path("p"), status=1)
+            self.assertEqual(said, f"tureen.pack: {path} has several splits or configurations: train (2 "
+                             "files), test (test-00000-of-00001.parquet): say which with --split, as in "
+                             "--split train (train+test packs the two as one)\n")
+            self.assertFalse(os.path.exists(self.path("p")))
+
+    @unittest.skipUnless(HAS_ARROW, "no pyarrow here")
+    def test_shards_as_the_hub_has_them_are_served(self) -> None:
+        """The labels of one split only, in the order of its files and of their rows."""
+        import pyarrow.parquet
+        folder = self.lay("data/train-00000-of-00002 data/train-00001-of-00002 data/test-00000-of-00001")
+        for name, rows, label in (("train-00000-of-00002", 3, 0), ("train-00001-of-00002", 3, 1),
+                                  ("test-00000-of-00001", 2, 99)):
+            table = pyarrow.Table.from_pylist([{"image": {"bytes": row["image"], "path": None},
+                                                "label": label} for row in self.rows[:rows]])
+            pyarrow.parquet.write_table(table, os.path.join(folder, "data", name + ".parquet"))
+        self.assertIn("say which with --split", self.run_pack(folder, self.path("p"), status=1))
+        self.assertFalse(os.path.exists(self.path("p")))
+        for split in ("train", "test"):
+            self.run_pack("--split", split, folder, self.path(split))
+        with serving({"train": self.path("train"), "test": self.path("test")}) as server:
+            found = {name: tureen.DataSet(name, endpoint=server.endpoint).targets.tolist()
+                     for name in ("train", "test")}
+        self.assertEqual(found, {"train": [0, 0, 0, 1, 1, 1], "test": [99, 99]})
 
     def test_what_map_has_left(self) -> None:
         folder = self.lay("a cache-12 cache-34_00000_of_00002 .cache/x b/cache-5")
