@@ -50,6 +50,21 @@ class ToRgb:
     def static(image: Any) -> Any:
         return image.convert("RGB")
 
+    @classmethod
+    def of_class(cls, image: Any) -> Any:
+        return image.convert("RGB")
+
+
+class ToMode:
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def __call__(self, image: Any) -> Any:
+        return image.convert(self.mode)
+
+    def unless_it_is(self, image: Any) -> Any:
+        return image if image.mode == self.mode else image.convert(self.mode)
+
 
 class Forward(torch.nn.Module):
     def forward(self, image: Any) -> Any:
@@ -67,7 +82,8 @@ class Conversion(unittest.TestCase):
         def of_pillow(image: Any) -> Any:
             return image.convert("RGB") if isinstance(image, Image.Image) else image
         ways = [_convert_image_to_rgb, local, of_pillow, lambda image: image.convert("RGB"), ToRgb(),
-                ToRgb().turned, ToRgb.static, torch.nn.Sequential(Forward()), Forward(),
+                ToRgb().turned, ToRgb.static, ToRgb.of_class, ToRgb().of_class, ToMode("RGB"),
+                ToMode("RGB").unless_it_is, torch.nn.Sequential(Forward()), Forward(),
                 V.Lambda(lambda image: image.convert(mode="RGB")),
                 V.Lambda(_convert_image_to_rgb), functools.partial(Image.Image.convert, mode="RGB"),
                 operator.methodcaller("convert", "RGB"), operator.methodcaller("convert", mode="RGB"),
@@ -93,7 +109,7 @@ class Conversion(unittest.TestCase):
                       lambda image: image.convert("RGB").transpose(0), lambda image: image.convert(mode),
                       lambda image: tried.append(image) or image.convert("RGB"), Image.Image.convert,
                       operator.methodcaller("copy"), functools.partial(Image.Image.convert, mode="L"), 7,
-                      functools.partial(drawn), V.Lambda(drawn)):
+                      ToMode("L"), ToMode("RGBA").unless_it_is, functools.partial(drawn), V.Lambda(drawn)):
             with self.subTest(other), self.assertRaises(T.UnsupportedTransform):
                 T.translate([V.CenterCrop(8), other])
         self.assertEqual(tried, [])

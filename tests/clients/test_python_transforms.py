@@ -53,6 +53,11 @@ PHOTO = str(SOURCE / "tests" / "decode" / "golden" / "colour_420.jpg")
 NORMALIZE, PLANAR = {"op": "normalize"}, {"op": "layout", "layout": "NCHW"}
 
 
+def _convert_image_to_rgb(image: Any) -> Any:
+    """As CLIP has it."""
+    return image.convert("RGB")
+
+
 def prepare(pipeline: List[Dict[str, Any]], files: List[str], out: str) -> None:
     """The server's own parser and decoder, by way of `tureen prepare`."""
     command = [TUREEN, "prepare", "--pipeline", json.dumps(pipeline), "--out", out, *files]
@@ -659,6 +664,7 @@ class Pixels:
         one = V.Resize((36, 44))
         for given in (
                 [V.Resize((31, 77))], [V.Resize(33, bicubic), V.CenterCrop((30, 50))],
+                [V.Resize(33, bicubic), V.CenterCrop((30, 50)), _convert_image_to_rgb, V.ToTensor()],
                 [V.Resize([20], max_size=30), V.CenterCrop(90), V.PILToTensor()],
                 [V.Resize((90, 20), nearest)],
                 [one, V.Pad((1, 2), (9, 200, 77))], [one, V.Pad([1, 2, 3, 4], padding_mode="edge"),
