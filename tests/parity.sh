@@ -1,6 +1,6 @@
 #!/bin/sh
-#  Pixels, boxes and translated transforms beside the torchvision and the Pillow of any Python, such as PyPI's
-#  newest; CI compares with Debian's.  All of it takes some ten minutes.
+#  Pixels, boxes, damaged files and translated transforms beside the torchvision and the Pillow of any Python,
+#  such as PyPI's newest; CI compares with Debian's.  All of it takes some ten minutes.
 #
 #      sh tests/parity.sh PYTHON [all | short]
 #
@@ -28,8 +28,10 @@ run () {
     "$python" -W ignore -B "$@" || failed="$failed $1"
 }
 run tests/decode/test_parity.py "$TUREEN_BIN/tureen" "$extent"
+run tests/decode/test_parity_files.py "$TUREEN_BIN/tureen"
 run tests/decode/test_augment.py "$TUREEN_BIN/tureen" "$extent"
 run tests/clients/test_python_transforms.py
+run tests/clients/test_python_conversion.py
 run tests/clients/test_torch_scripts.py
 run tests/system/test_system_boxes.py
 [ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
