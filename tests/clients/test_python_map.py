@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import random
 import signal
 import shutil
@@ -28,7 +27,7 @@ import numpy as np
 import tureen
 from fake_server import pattern
 from forked_processes import forked_after
-from tureen.mapping.causes import Cause
+from tureen.mapping.causes import text_of
 
 Sample = Dict[str, Any]
 
@@ -172,11 +171,17 @@ def raises(sample: Sample) -> Sample:
     class Local(UnicodeError):
         pass
     number = int(sample["label"]) % len(RAISED)
-    raise (OfTwo("a", "b"), Locked("kept"), Local("of a function"), Mute(3, "x"), Unmade(1, 2))[number]
+    LAST[:] = [(OfTwo("a", "b"), Locked("kept"), Local("of a function"), Mute(3, "x"), Unmade(1, 2))[number]]
+    raise LAST[0]
 
 
-RAISED = (("OfTwo", ValueError), ("Locked", KeyError), ("Local", UnicodeError), ("Mute", OSError),
-          ("Unmade", ArithmeticError))
+LAST: List[Exception] = []                      # what was raised here
+#  By the sample's number: the name, a class that Python has, the text, .args, and whether it comes out of a
+#  process as one of its own class
+RAISED = (("OfTwo", ValueError, "a b", ("a b",), True), ("Locked", KeyError, "'kept'", ("kept",), True),
+          ("Local", UnicodeError, "of a function", ("of a function",), False),
+          ("Mute", OSError, "(its __str__ raises RuntimeError)", (3, "x"), True),
+          ("Unmade", ArithmeticError, "made of two", ("made of two",), False))
 
 
 def dies_at_37(sample: Sample) -> Sample:
@@ -369,36 +374,6 @@ class Maps(Either):
                     next(iter(loader))
                 self.assertEqual(failed.exception.id, 5)
 
-    def test_whatever_was_raised_is_the_cause(self: Any) -> None:
-        """Itself, or one of its class, or one of its name; and with a trace where it is not itself."""
-        found = {}
-        for workers in (0, 1):
-            server = self.fake()
-            loader = loading(server, batch_size=1, epochs=1, order="list", ids=list(range(9)),
-                             pipeline="eval", map=raises, map_workers=workers,
-                             multiprocessing_context=FORKED)
-            iterator = iter(loader)
-            with self.assertRaises(tureen.MapFailed) as failed:
-                next(iterator)
-            loader.close()
-            found[workers] = failed.exception
-        for number, (name, base) in enumerate(RAISED):
-            with self.subTest(name):
-                try:
-                    raises({"label": number})           # type: ignore[dict-item]
-                except Exception as error:
-                    raised = error
-                made = pickle.loads(pickle.dumps(Cause(raised))).raised()
-                self.assertEqual(type(made).__name__, name)
-                self.assertIsInstance(made, base)
-                if name != "Mute":
-                    self.assertEqual(str(made), str(raised))
-                self.assertEqual(made.args, raised.args if name != "Local" else ("of a function",))
-                self.assertEqual(Cause(raised).is_whole, name not in ("Local", "Unmade"))
-        for failure in found.values():
-            self.assertIn(type(failure.__cause__).__name__, dict(RAISED))
-            self.assertEqual(found[0].message.partition("\n")[0], failure.message.partition("\n")[0])
-
     def test_processes_are_killed(self: Any) -> None:
         """Again and again, at random moments: each sample once, and never half of it done.  At every third
         batch, so that no batch is met three times, which would be said to kill processes."""
@@ -454,6 +429,33 @@ class Maps(Either):
 
 class OfProcesses(Maps):
     """What is the same however batches come."""
+
+    def test_whatever_was_raised_is_the_cause(self: Any) -> None:
+        """Itself in the loop; of a process one of its class or of its name, and the traceback as text."""
+        server = self.fake()
+        for number, (name, base, text, arguments, is_of_class) in enumerate(RAISED):
+            summaries = set()
+            for workers in (0, 1):
+                with self.subTest(name, workers=workers), \
+                        loading(server, batch_size=1, epochs=1, order="list", ids=[number], pipeline="eval",
+                                map=raises, map_workers=workers, multiprocessing_context=FORKED) as loader:
+                    with self.assertRaises(tureen.MapFailed) as failed:
+                        next(iter(loader))
+                    cause, message = failed.exception.__cause__, failed.exception.message
+                    assert cause is not None
+                    summaries.add(message.partition("\n")[0])
+                    self.assertEqual((type(cause).__name__, cause.args), (name, arguments))
+                    self.assertIsInstance(cause, base)
+                    self.assertEqual(text_of(cause), text)
+                    self.assertEqual(type(cause) is globals().get(name), is_of_class or (
+                        workers == 0 and name == "Unmade"))
+                    self.assertEqual(getattr(cause, "second", None), "b" if name == "OfTwo" else None)
+                    if workers == 0:
+                        self.assertIs(cause, LAST.pop())
+                        self.assertNotIn("Traceback", message)
+                    else:
+                        self.assertRegex(message, r"(?s)\n\nTraceback .*, in raises\n.*" + name)
+            self.assertEqual(summaries, {f"map failed with sample {number}: {name}: {text}"})
 
     def test_seeds_follow_from_the_sample(self: Any) -> None:
         found = []
@@ -547,6 +549,35 @@ def main():
 {guard}main()
 """
 
+OF_ITS_OWN = """
+import sys
+sys.path.insert(0, {package!r})
+import tureen
+
+class Own(Exception):
+    class Inner(KeyError):
+        pass
+
+    def __init__(self, first, second):
+        super().__init__(first + second)
+        self.second = second
+
+errors = iter([Own("a", "b"), Own.Inner("c")])
+
+def fails(sample):
+    raise next(errors)
+
+if __name__ == "__main__":
+    with tureen.Loader({endpoint!r}, batch_size=1, epochs=1, order="list", ids=[0], pipeline="eval",
+                       map=fails, map_workers=1) as loader:
+        batches = iter(loader)
+        for kind in (Own, Own.Inner):
+            try:
+                next(batches)
+            except tureen.MapFailed as failed:
+                print(type(failed.__cause__) is kind, failed.__cause__.args, vars(failed.__cause__))
+"""
+
 
 class Ends(Tidy):
     """The client is a process of its own, and ends in every way."""
@@ -567,11 +598,15 @@ class Ends(Tidy):
     def script(self, server: Any, function: str = "written", take: bool = True, fork: bool = False,
                then: str = "time.sleep(1000)", guard: str = "if __name__ == '__main__': ",
                context: str = "spawn", workers: int = 2) -> subprocess.Popen[str]:
+        return self.run_script(server, SCRIPT.format(
+            package=str(PACKAGE), here=os.path.dirname(os.path.abspath(__file__)), endpoint=server.endpoint,
+            function=function, take=take, fork=fork, then=then, guard=guard, context=context,
+            workers=workers))
+
+    def run_script(self, server: Any, text: str) -> subprocess.Popen[str]:
         path = os.path.join(server.directory, "script.py")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(SCRIPT.format(package=str(PACKAGE), here=os.path.dirname(os.path.abspath(__file__)),
-                                     endpoint=server.endpoint, function=function, take=take, fork=fork,
-                                     then=then, guard=guard, context=context, workers=workers))
+            file.write(text)
         #  A client that is killed leaves what multiprocessing has made there.
         process = subprocess.Popen([sys.executable, "-B", path], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -626,6 +661,13 @@ class Ends(Tidy):
                 self.assertEqual(process.returncode, -signal.SIGINT, errors)
                 self.assertEqual(errors.count("\nKeyboardInterrupt"), 1, errors)
                 until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
+
+    def test_an_exception_of_the_scripts_own(self) -> None:
+        """Its class is one of the script, which has another name in a process."""
+        server = self.server()
+        process = self.run_script(server, OF_ITS_OWN.format(package=str(PACKAGE), endpoint=server.endpoint))
+        out, errors = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((out, errors), ("True ('ab',) {'second': 'b'}\nTrue ('c',) {}\n", ""))
 
     def test_a_script_without_a_guard(self) -> None:
         process = self.script(self.server(), guard="", workers=1)

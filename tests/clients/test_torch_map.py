@@ -254,17 +254,28 @@ class Maps(unittest.TestCase):
         self.assertEqual((len(set(drawn)), len(pids)), (2 * SAMPLES, 2))
 
     def test_an_error(self) -> None:
-        for workers in (0, 1):
-            with loader(map=fails, map_workers=workers) as mapped:
-                message = r"sample 0 \(class_0/00000.jpg\): RuntimeError"
+        """Also of a class that is not made again of its .args, and that is the main program's."""
+        for workers, begun in ((0, None), (1, "fork"), (1, "spawn")):
+            with self.subTest(workers=workers, begun=begun), \
+                    loader(map=fails, map_workers=workers, multiprocessing_context=begun) as mapped:
+                message = r"sample 0 \(class_0/00000.jpg\): OfTwo: no such colour"
                 with self.assertRaisesRegex(tureen.MapFailed, message) as failed:
                     next(iter(mapped))
-                self.assertIsInstance(failed.exception.__cause__, RuntimeError)
-                del failed
+                cause = failed.exception.__cause__
+                assert isinstance(cause, OfTwo)
+                self.assertEqual((type(cause), cause.args, str(cause), cause.second),
+                                 (OfTwo, ("no such colour",), "no such colour", "colour"))
+                del failed, cause
+
+
+class OfTwo(RuntimeError):
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+        self.second = second
 
 
 def fails(sample: Any) -> Any:
-    raise RuntimeError("no such colour")
+    raise OfTwo("no such", "colour")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What a function raised in another process, brought here: the exception itself where it can be pickled; else
-one of its class, made without its __init__; else a stand-in of its name."""
+one of its class, made without its __init__; else a stand-in of its name.  None of them has a traceback: the
+worker sends that as text.
+"""
 from __future__ import annotations
 
 import pickle
@@ -27,11 +29,6 @@ class Cause:
             except Exception:               # a class that is not here, or an __init__ of other arguments
                 continue
         return self._stand_in()
-
-    @property
-    def is_whole(self) -> bool:
-        """It is the exception itself, or one of its class."""
-        return bool(self._ways)
 
     def _stand_in(self) -> BaseException:
         """Of the nearest class that Python has itself, so that `except ValueError` finds it."""

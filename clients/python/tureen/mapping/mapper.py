@@ -138,10 +138,7 @@ class Mapper:
         if work.failure is not None:
             work.pool = None                    # it is done again when it is asked for
             first, why = work.failure
-            cause = why.cause
-            if cause is None or cause.is_whole:
-                why = why._replace(trace="")
-            raise Failed(first, why, None if cause is None else cause.raised())
+            raise Failed(first, why, None if why.cause is None else why.cause.raised())
         return pool.results.finish(work, ring_scarce)
 
     def _ready_pool(self) -> Pool:
