@@ -32,6 +32,7 @@ from tureen.torch import DataLoader
 SAMPLES = 22
 CROP = [{"op": "resize", "size": [16, 16]}]
 BAD = (3, 9, 20)
+DEPTHS = np.array([[65535, 0, 256], [32768, 32767, 1]], np.uint16)
 
 
 def setUpModule() -> None:
@@ -57,8 +58,12 @@ def setUpModule() -> None:
         name = f"{number:04}" + "n" * 196
         os.makedirs(os.path.join(folder, "many", name))
         os.symlink(os.path.join(DATA, "class_0", "00000.jpg"), os.path.join(folder, "many", name, "x.jpg"))
+    for part, values in (("deep", np.zeros((*DEPTHS.shape, 3), np.uint8)), ("depth", DEPTHS)):
+        os.makedirs(os.path.join(folder, part, "a"))
+        harness.Image.fromarray(values).save(os.path.join(folder, part, "a", "0.png"))
     SERVER = harness.Server({"train": DATA, **{name: os.path.join(folder, name)
-                                               for name in (*listed, "spoilt", "many")}})
+                                               for name in (*listed, "spoilt", "many", "deep")}},
+                            arguments=["--field", "deep.depth=mask:" + os.path.join(folder, "depth")])
     SERVER.__enter__()
     unittest.addModuleCleanup(SERVER.__exit__, None, None, None)
 
@@ -204,6 +209,14 @@ class Singles(unittest.TestCase):
                 self.assertEqual(images.shape[1:], (3, 16, 16))
                 found += labels.tolist()
         self.assertEqual(sorted(found), LABELS)
+
+    def test_a_mask_of_16_bits(self) -> None:
+        """PyTorch computes with no uint16: the numbers come in the next wider type, of a batch and alone."""
+        depth = {"field": "depth", "as": "mask", "dtype": "uint16"}
+        transform = [{"op": "decode", "fields": ["image", depth]}, {"op": "center_crop", "size": [2, 3]}]
+        with loader("deep", transform=transform, fields=True) as train:
+            for found in (next(iter(train))["depth"].squeeze(), train.dataset[0]["depth"].squeeze()):
+                self.assertEqual((found.dtype, found.tolist()), (torch.int32, DEPTHS.tolist()))
 
     def test_numpy(self) -> None:
         data = tureen.DataSet("train", SERVER.endpoint, pipeline=CROP, subset=["class_2"])

@@ -39,7 +39,7 @@ from tureen.mixing import Mixer, split
 from tureen.torch import DataLoader, normalize
 
 SAMPLES = 22
-ROUNDS = 15
+THREADS = (2, 4, 8)
 CROP = [{"op": "resize", "size": [16, 16]}]
 SAMPLER_IDS = [3, 21, 3, 0, 7, 8, 9, 12, 11, 20]
 
@@ -79,9 +79,9 @@ def flat(lists: List[List[int]]) -> List[int]:
     return list(itertools.chain.from_iterable(lists))
 
 
-def taken_by_threads(batches: Any) -> List[int]:
-    """The ids that eight of them get of one iterator; they change places as often as they can."""
-    taken: List[List[int]] = [[] for _ in range(8)]
+def taken_by_threads(number: int, batches: Any) -> List[int]:
+    """The ids that so many of them get of one iterator; they change places as often as they can."""
+    taken: List[List[int]] = [[] for _ in range(number)]
     failed: List[BaseException] = []
     together = threading.Barrier(len(taken))
 
@@ -331,18 +331,20 @@ class Loops(unittest.TestCase):
     def test_threads_that_share_a_loop(self) -> None:
         """Each of its samples once, to whichever of them; the next loop is whole."""
         for options in ({}, {"shuffle": True}, {"sampler": list(range(SAMPLES))}, {"map": tuple},
-                        {"map_batch": tuple}):
+                        {"map_batch": tuple},
+                        {"map": tuple, "map_workers": 1, "multiprocessing_context": "fork"}):
             with self.subTest(options), loader(batch_size=1, **options) as train:
-                for _ in range(ROUNDS // 5):
-                    self.assertEqual(sorted(taken_by_threads(iter(train))), list(range(SAMPLES)))
+                for threads in THREADS:
+                    self.assertEqual(sorted(taken_by_threads(threads, iter(train))), list(range(SAMPLES)))
                     self.assertEqual(sorted(flat(ids_of(train))), list(range(SAMPLES)))
 
     def test_threads_that_share_an_iterator(self) -> None:
         """An iterator of tureen.Loader goes through all epochs."""
-        for _ in range(ROUNDS // 3):
+        for threads in (*THREADS, *THREADS[1:]):
             with tureen.Loader(SERVER.endpoint, batch_size=1, epochs=2, pipeline=CROP) as train:
-                self.assertEqual(sorted(taken_by_threads(iter(train))), sorted(2 * list(range(SAMPLES))))
-                self.assertEqual(sorted(taken_by_threads(iter(train))), sorted(2 * list(range(SAMPLES))))
+                for _ in range(2):
+                    self.assertEqual(sorted(taken_by_threads(threads, iter(train))),
+                                     sorted(2 * list(range(SAMPLES))))
 
     def test_a_thread_that_comes_late(self) -> None:
         """It waits for the batch while another one gets the end, and the next loop has begun before it goes
