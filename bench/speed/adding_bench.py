@@ -5,10 +5,11 @@
                                         [--files 20000] [--seconds 10] [--rounds 5]
 
 All jobs take samples at a steady rate that leaves the workers time; the quantiles are how long the batches of
-one of them took.  Rounds of three spans: nothing is added; a folder of --files pictures and a pack of --data are
-added to another server, which has no jobs, each in turn, and removed as soon as it is there; they are added to
-the server of the jobs.  The second span has the work of the third one.  So it tells what the jobs lose to the
-processors that the adding takes, and the third one what they lose in the server.
+one of them took.  Rounds of three spans:
+- nothing is added;
+- a folder of --files pictures and a pack of --data are added to another server, which has no jobs, each in
+  turn, and removed as soon as it is there: what the jobs lose to the processors that this takes;
+- the same at the server of the jobs: what they lose in the server beside it.
 """
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Supervised(SystemTest):
             self.assertEqual(server.left_behind(), [])
 
     def test_killed_on_its_way_to_the_end(self):
-        """It stays ended: nobody stops a server to have another one."""
+        """It stays ended: an operator who stops a server wants no other one."""
         with self.supervised(expect_clean=False) as server:
             #  Of what is on its way to a client that has stopped, the server waits for seconds.
             read = server.read("--inline", batch=160, epochs=EPOCHS, rate=1, pipeline=json.dumps(
