@@ -4,7 +4,8 @@
 #
 #      sh scripts/frameworks.sh FOLDER     250 MB to download, 700 MB in FOLDER
 #
-#  Then: TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python ctest --test-dir build/release -R 'torch_tune|python_pack'
+#  Then: TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python \
+#            ctest --test-dir build/release -R 'torch_tune|python_pack|python_splits'
 set -eu
 
 folder=${1:?"usage: sh scripts/frameworks.sh FOLDER"}

@@ -303,7 +303,8 @@ s_send_join (courier_t *self, message_error_t *why)
     if (rc)
         return rc;
     wire_head_t head = message_head (WIRE_JOIN, 0, ++self->join_tag);
-    //  A new socket has room, except where the server has refused us already, which s_check_welcome tells.
+    //  Without room for it the server has refused us already, which s_check_welcome tells; or an old
+    //  connection has broken, which s_check_loss tells.
     dealer_send (self->dealer, &head, frames.frames, frames.count);
     joining_frames_clear (&frames);
     self->deadline_ms = dealer_now_ms () + self->timeout_ms;
@@ -312,7 +313,8 @@ s_send_join (courier_t *self, message_error_t *why)
 }
 
 //  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used;
-//  -ETIMEDOUT: the server may still hand it over, so that neither is right.
+//  -ETIMEDOUT: the server may still hand it over, so that neither is right; -ENOTCONN: the connection takes
+//  no request.
 static int
 s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
 {
@@ -331,7 +333,7 @@ s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p
         return -EREMCHG;
     message_joined_set_inline (joined);
     self->inlined = true;
-    return s_send (self, WIRE_INLINE)? 0: -EAGAIN;
+    return s_send (self, WIRE_INLINE)? 0: -ENOTCONN;
 }
 
 //  Lets it begin in the given state.
@@ -431,12 +433,10 @@ s_begin_running (courier_t *self, const tureen_info_t *info, bool again)
         handover_report (self->handover, 0, NULL);
 }
 
-//  The server has our token and does not answer.  It may still hand the ring over, to a closed socket: the
-//  job is useless.  Joins a new one on another connection.
+//  The job is useless: joins a new one on another connection.
 static void
-s_forsake (courier_t *self)
+s_forsake (courier_t *self, const char *how)
 {
-    static const char how [] = "the server did not hand over the ring";
     if (self->phase == AWAY)
         s_postpone (self, how);
     else if (s_can_go_on (self))
@@ -485,7 +485,10 @@ s_take_joined (courier_t *self)
         if (rc == -EREMCHG)
             s_join_inline (self, &attach);
         else if (rc == -ETIMEDOUT)
-            s_forsake (self);
+            //  It may still hand the ring over, to a closed socket.
+            s_forsake (self, "the server did not hand over the ring");
+        else if (rc == -ENOTCONN)
+            s_forsake (self, "the server's connection takes no request for batches as frames");
         else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0)
             s_begin_running (self, info, again);
         else

@@ -175,16 +175,18 @@ bool
 dealer_send (dealer_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count)
 {
     assert (self && self->magic == DEALER_MAGIC);
-    //  Once the first frame is taken, the rest is: the high-water mark counts whole messages.
     int more = count? ZMQ_SNDMORE: 0;
-    if (zmq_send (self->socket, head, sizeof *head, ZMQ_DONTWAIT | more) < 0)
+    bool sent = zmq_send (self->socket, head, sizeof *head, ZMQ_DONTWAIT | more) >= 0;
+    if (!sent)
         return false;
+    //  The high-water mark counts whole messages, so the rest is refused only where ZeroMQ has given the
+    //  connection up meanwhile.  Then it drops what follows, up to the last frame.
     for (size_t index = 0; index < count; index++) {
         more = index + 1 < count? ZMQ_SNDMORE: 0;
-        int rc = zmq_send (self->socket, frames [index].data, frames [index].size, ZMQ_DONTWAIT | more);
-        assert (rc >= 0);
+        sent = zmq_send (self->socket, frames [index].data, frames [index].size, ZMQ_DONTWAIT | more) >= 0
+            && sent;
     }
-    return true;
+    return sent;
 }
 
 void

@@ -73,10 +73,10 @@ question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t 
     *json_p = NULL;
     wire_head_t head = message_head (kind, 0, QUESTION_TAG);
     message_frame_t frame = { .data = (const uint8_t *) text, .size = strlen (text) };
-    //  Without room for it the server has refused us already, or the connection broke after an earlier answer
-    //  and stays broken.
-    if (!dealer_send (self->dealer, &head, &frame, 1))
-        return dealer_welcome (self->dealer, error) != DEALER_WELCOME? -EACCES: -EAGAIN;
+    //  Where the server has refused us already, it takes no request.
+    dealer_send (self->dealer, &head, &frame, 1);
+    if (dealer_welcome (self->dealer, error) != DEALER_WELCOME)
+        return -EACCES;
     return s_wait (self, reply, timeout_ms, json_p, error);
 }
 

@@ -73,9 +73,7 @@ typedef struct {
     serve_ending_t ending;
     int64_t end_ms;                     //  the loop's time at its end; 0: it has not run
     int failure;                        //  exit status if it cannot start
-    bool is_supervised;
-    uint64_t restarts;                  //  how often its supervisor has restarted this server
-    int kept;                           //  what is kept for the next one; -1: nothing
+    supervised_t supervised;
 } server_t;
 
 static bool
@@ -225,7 +223,7 @@ static bool
 s_take_additions (server_t *self)
 {
     additions_options_t options = { .broker = self->broker, .sources = &self->sources, .tasks = self->tasks,
-        .log = &self->log, .kept = self->kept };
+        .log = &self->log, .kept = self->supervised.kept };
     sources_allow (&self->sources);
     self->additions = additions_new (&options);
     return self->additions || s_complain_shortage ("no descriptor, or no memory, to add data sets");
@@ -483,7 +481,7 @@ s_start (server_t *self)
     self->sources.cluster = self->cluster;
     s_begin_progress (self);
     //  What an earlier process of this server had added and removed.
-    char *changes = self->kept >= 0? added_kept_read (self->kept): NULL;
+    char *changes = self->supervised.kept >= 0? added_kept_read (self->supervised.kept): NULL;
     self->sources.changes = changes? json_loads (changes, 0, NULL): NULL;
     free (changes);
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
@@ -511,7 +509,7 @@ s_start (server_t *self)
         .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
         .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster,
-        .additions = self->additions, .restarts = self->restarts };
+        .additions = self->additions, .restarts = self->supervised.restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -694,7 +692,7 @@ command_serve (int argc, char **argv)
 {
     FILE *first_stdout = NULL;
     char error [ERROR_BYTES];
-    server_t self = { .signals = -1, .kept = -1, .log = { .descriptor = STDOUT_FILENO },
+    server_t self = { .signals = -1, .supervised = supervise_child (), .log = { .descriptor = STDOUT_FILENO },
         .failure = STATUS_FAILED };
     option_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
@@ -710,7 +708,7 @@ command_serve (int argc, char **argv)
         status = 2;
     }
     else
-    if (!(self.is_supervised = supervise_is_child (&self.restarts, &self.kept)) && self.options.supervise)
+    if (self.options.supervise && !self.supervised.supervisor)
         status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = added_kept_new (),
             .log = &self.log });
     else
@@ -718,11 +716,10 @@ command_serve (int argc, char **argv)
         s_announce (&self);
         s_run (&self);
         out_of_time = !service_ends_now (self.service) && s_is_out_of_time (&self);
-        //  The supervisor starts no other process if this one dies on its way to the end.
-        if (self.is_supervised && !out_of_time)
-            kill (getppid (), SIGTERM);
-        if (!out_of_time)
+        if (!out_of_time) {
+            supervise_tell_end (&self.supervised);
             log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
+        }
         status = out_of_time? STATUS_FAILED: 0;
         serve_ending_begin (&self.ending, &self.log, &self.endpoints, status);
     }
@@ -737,7 +734,7 @@ command_serve (int argc, char **argv)
         stdout = first_stdout;
     }
     options_clear (&self.options);
-    if (out_of_time && self.is_supervised)
+    if (out_of_time && self.supervised.supervisor)
         s_die_of_time ();
     return status;
 }

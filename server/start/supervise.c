@@ -36,24 +36,31 @@ supervise_pause_ms (int64_t first_ms, int64_t before_ms, int64_t lived_ms)
 
 //  ---- the child
 
-bool
-supervise_is_child (uint64_t *restarts_p, int *kept_p)
+supervised_t
+supervise_child (void)
 {
     long parent;
+    supervised_t self;
     const char *text = getenv (VARIABLE);
-    *restarts_p = 0;
-    *kept_p = -1;
     //  Ignores a variable inherited from an older supervisor.
-    bool is_child = text && sscanf (text, "%ld:%" SCNu64 ":%d", &parent, restarts_p, kept_p) == 3
+    bool is_child = text && sscanf (text, "%ld:%" SCNu64 ":%d", &parent, &self.restarts, &self.kept) == 3
         && parent == (long) getppid ();
     unsetenv (VARIABLE);
     if (!is_child)
-        *kept_p = -1;
-    if (*kept_p >= 0 && fcntl (*kept_p, F_SETFD, FD_CLOEXEC) != 0)
-        *kept_p = -1;
-    if (is_child)
-        prctl (PR_SET_NAME, "tureen");          //  otherwise the process gets the name of the executed link
-    return is_child;
+        return (supervised_t) { .kept = -1 };
+    self.supervisor = (pid_t) parent;
+    if (self.kept < 0 || fcntl (self.kept, F_SETFD, FD_CLOEXEC) != 0)
+        self.kept = -1;
+    prctl (PR_SET_NAME, "tureen");              //  otherwise the process gets the name of the executed link
+    return self;
+}
+
+void
+supervise_tell_end (const supervised_t *self)
+{
+    //  It passes the signal on to this process, which has taken its last one.
+    if (self->supervisor && getppid () == self->supervisor)
+        kill (self->supervisor, SIGTERM);
 }
 
 static void

@@ -4,7 +4,8 @@
  *  failure modes:  the child dies of a signal, its own abort included: it is restarted after a pause, which
  *                  doubles from SUPERVISE_PAUSE_MS to SUPERVISE_PAUSE_MS_MAX and is reset after
  *                  SUPERVISE_GOOD_MS of life.  The number of restarts is unlimited.  A child that ends by
- *                  itself is never restarted: it would fail the same way.
+ *                  itself is never restarted: it would fail the same way.  Nor is one that has told that it
+ *                  ends (supervise_tell_end) and dies on its way.
  *  on close:       passes on SIGTERM, SIGINT and SIGHUP (unless ignored: nohup), and waits for the child.
  *                  When this process is killed, the kernel kills the child, so that no process holds the
  *                  endpoint.
@@ -17,6 +18,7 @@
 #define SUPERVISE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "log.h"
 
 enum { SUPERVISE_PAUSE_MS = 200, SUPERVISE_PAUSE_MS_MAX = 30000, SUPERVISE_GOOD_MS = 60000 };
@@ -38,9 +40,17 @@ int supervise_run (const supervise_options_t *options);
 //  The pause before the next start, after a pause of before_ms (0: none) and then a life of so long.
 int64_t supervise_pause_ms (int64_t first_ms, int64_t before_ms, int64_t lived_ms);
 
-//  In the child: true, and how many children were started before it, and the descriptor of what is kept (-1:
-//  none), which its own children do not inherit.  False: this process has no supervisor.  Removes the
-//  variable from the environment, so it works only once.
-bool supervise_is_child (uint64_t *restarts_p, int *kept_p);
+//  What the supervisor has left to its child.
+typedef struct {
+    pid_t supervisor;           //  0: this process has none
+    uint64_t restarts;          //  how many children were started before it
+    int kept;                   //  of the options; its own children do not inherit it; -1: none
+} supervised_t;
+
+//  In the child.  Removes the variable from the environment, so it works only once.
+supervised_t supervise_child (void);
+
+//  The child ends by itself: if it dies on its way, the supervisor starts no other one.
+void supervise_tell_end (const supervised_t *self);
 
 #endif

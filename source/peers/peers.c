@@ -508,8 +508,10 @@ s_ping (peers_t *self, peer_link_t *link)
     &&  !(link->state == PEER_AWAY && now_ns >= link->pinged_ns + (uint64_t) PING_MS * NS))
         return;
     link->pinged_ns = now_ns;
-    s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
-        .version = PEER_WIRE_VERSION, .kind = PEER_PING });
+    //  The next one makes another connection.
+    if (!s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
+        .version = PEER_WIRE_VERSION, .kind = PEER_PING }))
+        s_disconnect (link);
 }
 
 //  What is late, what is silent, and what is to be pinged.
@@ -618,8 +620,12 @@ peers_ask (peers_t *self, peer_question_t *question)
     frame.object = question->object;
     frame.offset = question->offset;
     frame.bytes = question->bytes;
-    if (!s_send (self, link, &frame))
+    if (!s_send (self, link, &frame)) {
+        //  ZeroMQ gives a connection up for good where a server without our keys answers.
+        if (link->asked == 0)
+            s_set_away (self, question->member);
         return false;
+    }
     question->is_answered = false;
     question->began_ns = self->clock.now_ns;
     if (self->pause_ns > (uint64_t) LOOK_MS * NS)

@@ -263,15 +263,15 @@ class Death(Case):
     def test_what_orphans_come_to_leaves_no_zombie(self) -> None:
         """As the first process of a container, or one that has asked for orphans."""
         code = f"""
-import ctypes, os, tureen
+import ctypes, os, time, tureen
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0      # PR_SET_CHILD_SUBREAPER
 server = tureen.serve(train={self.data!r}, endpoint={self.endpoint!r}, cache="16M", workers=1)
 process = server.process
 server.stop()
 while os.path.exists(f"/proc/{{process}}"):
-    pass
+    time.sleep(.02)
 """
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE,
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=4 * PATIENCE,
                        env=dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1"))
 
     def test_it_is_the_one_that_was_there(self) -> None:

@@ -87,6 +87,14 @@ def ids_recent(numbers):
     return b"\x04" + bytes(7) + struct.pack("<%dQ" % len(numbers), *numbers)
 
 
+def send_if_let(dealer, *frames):
+    """A client that has been turned away by now has no peer to send to, and would wait for ever."""
+    try:
+        dealer.send_multipart(frames, zmq.NOBLOCK)
+    except zmq.Again:
+        pass
+
+
 class Connection:
     """A DEALER; one message at a time."""
 

@@ -22,7 +22,7 @@ import harness
 import plain_client
 from harness import SystemTest, run, wait_until
 from plain_client import (BATCH_KIND, Batch, Connection, ENDED, ERROR, HEAD, Job, PROGRESS, PROGRESS_KIND,
-                          Refused)
+                          Refused, send_if_let)
 
 AUTH = zmq.EVENT_HANDSHAKE_FAILED_AUTH
 OTHERS = 54321                          # a user and a group
@@ -50,14 +50,6 @@ def key_with_two_dashes():
         public = "--" + zmq.curve_keypair()[0].decode()[2:]
         if "=" not in public:
             return public
-
-
-def send_if_let(dealer, *frames):
-    """A client that has been turned away by now has no peer to send to, and would wait for ever."""
-    try:
-        dealer.send_multipart(frames, zmq.NOBLOCK)
-    except zmq.Again:
-        pass
 
 
 class KeyTest(SystemTest):

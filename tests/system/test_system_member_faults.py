@@ -85,8 +85,10 @@ class Faults(Members):
 
         def hold_all():
             self.store.latency = min(2 * self.store.latency, 1)
-            self.epochs(servers)
-            return sum(server.status()["block_cache"]["bytes"] for server in servers) >= self.bytes
+            before = self.exceptions(servers)
+            settled = self.epochs(servers) == 0 or self.exceptions(servers) > before
+            held = sum(server.status()["block_cache"]["bytes"] for server in servers)
+            return settled and held >= self.bytes
         wait_until("the members hold all", hold_all)
         self.store.latency = 0
         self.store.faults.append(Fault("status", name="volume"))

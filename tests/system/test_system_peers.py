@@ -14,6 +14,7 @@ import zmq
 
 import harness
 from harness import free_port, wait_until
+from plain_client import send_if_let
 from test_system_members import MIB, Members
 
 
@@ -157,12 +158,23 @@ class Peers(Members):
             for socket in (without, client):
                 socket.linger = 0
                 socket.connect("tcp://127.0.0.1:%d" % port)
-                socket.send(FakePeer.QUESTION.pack(FakePeer.MAGIC, 1, 2, 1, 0, 0, 0, 0, 0))
+                send_if_let(socket, FakePeer.QUESTION.pack(FakePeer.MAGIC, 1, 2, 1, 0, 0, 0, 0, 0))
             #  Then the connection that was made before it has been looked at, too.
             wait_until("the server has counted the client",
                        lambda: self.cluster(self.servers[0])["given"]["rejected"] > 0)
             for socket in (without, client):
                 self.assertEqual(socket.poll(300), 0, "it was answered")
+
+    def test_a_member_that_gets_its_keys_later(self):
+        """Where a server without keys answered, ZeroMQ gives the connection up: another one is made."""
+        self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        with FakePeer(int(self.names[1].split(":")[1]), lambda *question: []) as peer:
+            server = self.server(0)
+            self.epochs([server])
+            wait_until("it is away", lambda: self.member(server, self.names[1])["state"] == "away")
+            self.assertEqual(peer.asked, [])
+        self.server(1)
+        wait_until("it is here", lambda: self.member(server, self.names[1])["state"] == "here")
 
     def test_questions_that_make_no_sense(self):
         """A member that has the key, and asks for what cannot be."""

@@ -306,14 +306,12 @@ static void
 test_a_supervised_child (void **state)
 {
     (void) state;
-    uint64_t restarts = 5;
-    int kept = 5;
     static const char *const texts [] = { NULL, "", "nonsense", "1", "999999999:3:0", "1:3" };
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
         if (texts [index])
             setenv ("TUREEN_SUPERVISED", texts [index], 1);
-        assert_false (supervise_is_child (&restarts, &kept));
-        assert_int_equal (kept, -1);
+        supervised_t none = supervise_child ();
+        assert_true (none.supervisor == 0 && none.restarts == 0 && none.kept == -1);
         assert_null (getenv ("TUREEN_SUPERVISED"));
     }
     char text [64];
@@ -321,13 +319,47 @@ test_a_supervised_child (void **state)
     setenv ("TUREEN_SUPERVISED", text, 1);
     char name [16];
     prctl (PR_GET_NAME, name);
-    assert_true (supervise_is_child (&restarts, &kept));
+    supervised_t child = supervise_child ();
     prctl (PR_SET_NAME, name);
-    assert_int_equal (restarts, 7);
-    assert_int_equal (kept, 1);
-    assert_int_equal (fcntl (kept, F_GETFD), FD_CLOEXEC);
-    fcntl (kept, F_SETFD, 0);
-    assert_false (supervise_is_child (&restarts, &kept));
+    assert_true (child.supervisor == getppid () && child.restarts == 7 && child.kept == 1);
+    assert_int_equal (fcntl (child.kept, F_GETFD), FD_CLOEXEC);
+    fcntl (child.kept, F_SETFD, 0);
+    assert_int_equal (supervise_child ().supervisor, 0);
+}
+
+//  Guards: a child that tells that it ends, and dies on its way, stays ended.
+static void
+test_a_child_that_tells_its_end (void **state)
+{
+    const world_t *world = *state;
+    pid_t process = s_begin (world, "echo telling >> $0; trap '' TERM; kill -TERM $PPID; kill -KILL $$",
+        FAST_MS);
+    s_end (process);
+    assert_int_equal (s_count (world->seen, "telling"), 1);
+}
+
+//  Guards: a child that tells its end sends no signal to a process that has taken its supervisor's place.
+static void
+test_a_supervisor_that_is_gone (void **state)
+{
+    (void) state;
+    sigset_t asked, before, pending;
+    sigemptyset (&asked);
+    sigaddset (&asked, SIGTERM);
+    sigprocmask (SIG_BLOCK, &asked, &before);
+    pid_t parent = getpid ();
+    for (int is_there = 0; is_there < 2; is_there++) {
+        pid_t child = fork ();
+        if (child == 0) {
+            supervise_tell_end (&(supervised_t) { .supervisor = is_there? parent: parent + 1 });
+            _exit (0);
+        }
+        assert_int_equal (s_end (child), 0);
+        sigpending (&pending);
+        assert_int_equal (sigismember (&pending, SIGTERM), is_there);
+    }
+    assert_int_equal (sigwaitinfo (&asked, NULL), SIGTERM);
+    sigprocmask (SIG_SETMASK, &before, NULL);
 }
 
 int
@@ -344,6 +376,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_hangup_that_is_ignored, begin, end),
         cmocka_unit_test_setup_teardown (test_children_that_are_ignored, begin, end),
         cmocka_unit_test_setup_teardown (test_children_of_others, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_child_that_tells_its_end, begin, end),
+        cmocka_unit_test (test_a_supervisor_that_is_gone),
         cmocka_unit_test (test_a_supervised_child)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
