@@ -11,6 +11,7 @@
  *                  does not read its answers gets no more (send_backlog.h).
  *  on close:       service_stop tells every job; living clients keep what they have mapped.
  *
+ *  What comes in is in service_messages.c, from service_receive on; what goes out is in service.c.
  *  Owner: the broker's thread.
  */
 #ifndef SERVICE_H
