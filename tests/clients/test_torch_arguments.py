@@ -216,10 +216,14 @@ class Arguments(unittest.TestCase):
         where = "at ipc:///nowhere: batches of 8, "
         self.assertEqual(repr(tureen.Loader("ipc:///nowhere", batch_size=8, epochs=2, seed=1)),
                          f"<tureen.Loader 'train' {where}seeded, 2 epochs>")
+        self.assertEqual(repr(tureen.Loader("ipc:///nowhere", batch_size=8, epochs=1)),
+                         f"<tureen.Loader 'train' {where}shared, 1 epoch>")
         self.assertEqual(repr(tureen.Loader("ipc:///nowhere", "val", 8)),
                          f"<tureen.Loader 'val' {where}shared, without end>")
         self.assertEqual(repr(DataLoader("train", 8, True, endpoint="ipc:///nowhere")),
                          f"<tureen.torch.DataLoader 'train' {where}shared>")
+        self.assertEqual(repr(DataLoader("train", 8, True, epochs=1, endpoint="ipc:///nowhere")),
+                         f"<tureen.torch.DataLoader 'train' {where}shared, 1 epoch>")
         self.assertEqual(repr(DataLoader("train", 8, sampler=[1], epochs=3, endpoint="ipc:///nowhere")),
                          f"<tureen.torch.DataLoader 'train' {where}sampler, 3 epochs>")
 

@@ -364,7 +364,8 @@ class Loader(Owned):
 
     def __repr__(self) -> str:
         request = self._request
-        epochs = "without end" if request.epochs is None else f"{request.epochs} epochs"
+        count = request.epochs
+        epochs = "without end" if count is None else f"{count} epoch{'' if count == 1 else 's'}"
         return (f"<tureen.Loader {request.dataset!r} at {self.endpoint}: batches of {request.batch_size}, "
                 f"{request.order}, {epochs}>")
 

@@ -612,7 +612,8 @@ class DataLoader(Owned):
         self._epoch, self._target, self._loaded = epoch, None, True
 
     def __repr__(self) -> str:
-        epochs = "" if self._epochs is None else f", {self._epochs} epochs"
+        count = self._epochs
+        epochs = "" if count is None else f", {count} epoch{'' if count == 1 else 's'}"
         return (f"<tureen.torch.DataLoader {self._data.name!r} at {self._data.endpoint}: batches of "
                 f"{self._batch_size}, {'sampler' if self._sampler is not None else self._order}{epochs}>")
 
