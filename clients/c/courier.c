@@ -313,7 +313,7 @@ s_send_join (courier_t *self, message_error_t *why)
 }
 
 //  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used;
-//  -ETIMEDOUT: the server may still hand it over, so that neither is right; -ENOTCONN: the connection takes
+//  -ETIMEDOUT: the server may still hand it over, so that neither is right; -ECONNRESET: the connection takes
 //  no request.
 static int
 s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
@@ -333,7 +333,7 @@ s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p
         return -EREMCHG;
     message_joined_set_inline (joined);
     self->inlined = true;
-    return s_send (self, WIRE_INLINE)? 0: -ENOTCONN;
+    return s_send (self, WIRE_INLINE)? 0: -ECONNRESET;
 }
 
 //  Lets it begin in the given state.
@@ -389,6 +389,20 @@ s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
     return rc;
 }
 
+static const char s_no_room [] = "the connection to the server takes no request";
+
+//  The job is useless: joins a new one on another connection.
+static void
+s_forsake (courier_t *self, int rc, const char *how)
+{
+    if (self->phase == AWAY)
+        s_postpone (self, how);
+    else if (s_can_go_on (self))
+        s_go_away (self, how);
+    else
+        s_fail_at (self, rc, how);
+}
+
 //  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
 //  that LEAVE is done before the JOIN.
 static void
@@ -404,9 +418,13 @@ s_join_inline (courier_t *self, attach_t **attach_p)
     bool left = s_send (self, WIRE_LEAVE);
     self->job = 0;
     attach_destroy (attach_p);
-    int rc = left? s_send_join (self, &why): -EAGAIN;
+    if (!left) {
+        s_forsake (self, -ECONNRESET, s_no_room);
+        return;
+    }
+    int rc = s_send_join (self, &why);
     if (rc)
-        s_fail_at (self, rc, left? why.text: "the ring cannot be mapped");
+        s_fail_at (self, rc, why.text);
 }
 
 //  The server is found again.
@@ -431,18 +449,6 @@ s_begin_running (courier_t *self, const tureen_info_t *info, bool again)
     s_move (self, RUNNING);
     if (!again)
         handover_report (self->handover, 0, NULL);
-}
-
-//  The job is useless: joins a new one on another connection.
-static void
-s_forsake (courier_t *self, const char *how)
-{
-    if (self->phase == AWAY)
-        s_postpone (self, how);
-    else if (s_can_go_on (self))
-        s_go_away (self, how);
-    else
-        s_fail_at (self, -ETIMEDOUT, how);
 }
 
 //  Whether JOINED is what was asked for, and fits the earlier joining.
@@ -486,9 +492,9 @@ s_take_joined (courier_t *self)
             s_join_inline (self, &attach);
         else if (rc == -ETIMEDOUT)
             //  It may still hand the ring over, to a closed socket.
-            s_forsake (self, "the server did not hand over the ring");
-        else if (rc == -ENOTCONN)
-            s_forsake (self, "the server's connection takes no request for batches as frames");
+            s_forsake (self, rc, "the server did not hand over the ring");
+        else if (rc == -ECONNRESET)
+            s_forsake (self, rc, s_no_room);
         else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0)
             s_begin_running (self, info, again);
         else

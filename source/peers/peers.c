@@ -508,10 +508,12 @@ s_ping (peers_t *self, peer_link_t *link)
     &&  !(link->state == PEER_AWAY && now_ns >= link->pinged_ns + (uint64_t) PING_MS * NS))
         return;
     link->pinged_ns = now_ns;
-    //  The next one makes another connection.
-    if (!s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
+    if (s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
         .version = PEER_WIRE_VERSION, .kind = PEER_PING }))
-        s_disconnect (link);
+        return;
+    //  The next one makes another connection.  A probe on this one will not be answered.
+    s_disconnect (link);
+    link->probed_ns = 0;
 }
 
 //  What is late, what is silent, and what is to be pinged.

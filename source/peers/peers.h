@@ -5,9 +5,10 @@
  *                  (is_answered, the bytes are there)
  *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
  *                  So does one that takes far longer than others (peer_patience.h).
- *                  A member that answers nothing for SILENT_MS is away: it is pinged, and its blocks come
- *                  from the store.  After AWAY_MS its blocks have other homes.  A pong does not bring it
- *                  back: it has to answer one of the questions that were given up.
+ *                  A member that answers nothing for SILENT_MS, or to which no question can be sent, is away:
+ *                  it is pinged, and its blocks come from the store.  After AWAY_MS its blocks have other
+ *                  homes.  Where questions were given up, a pong does not bring it back: it has to answer
+ *                  one of them.
  *  The choice:     the home, unless it would take more than PREFERENCE times as long as the store and more
  *                  than SOON_SECONDS, which reading ahead covers (way_meter.h; docs/cluster_cache.md says why
  *                  not simply the quicker one).

@@ -150,14 +150,14 @@ class Supervised(SystemTest):
             read.process.send_signal(signal.SIGSTOP)
             child = self.child(server)
             stop = subprocess.Popen([harness.TUREEN, "stop", "--connect", server.endpoint],
-                                    stdout=subprocess.PIPE, env=server.environment)
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                    env=server.environment)     # its answer may die with the server
             with stop:
                 wait_until("it is ending", lambda: " ending: ending" in server.log())
                 with contextlib.suppress(ProcessLookupError):       # it has not waited
                     os.kill(child, signal.SIGKILL)
                 read.process.kill()
                 stop.stdout.read()
-            self.assertEqual(stop.returncode, 0)
             server.process.wait(harness.PATIENCE)
             self.assertNotIn("started again", server.log())
 
