@@ -137,7 +137,8 @@ s_attend (supervise_t *self)
     }
     //  A child that tells its end and then dies may be found dead before it is heard.
     for (int number; (number = s_wait (self, 0)) > 0;)
-        self->passed = number == SIGCHLD? self->passed: number;
+        if (number != SIGCHLD)
+            self->passed = number;
     return status;
 }
 

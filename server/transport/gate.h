@@ -6,8 +6,8 @@
  *  connection delivers no message.
  *
  *  On every message of a client that was admitted by its key, ZeroMQ's property "User-Id" is that public key
- *  (Z85).  On ipc, and on open tcp, there is no such handshake: service_messages.c looks at
- *  each message's user.
+ *  (Z85).  On ipc, and on open tcp, there is no such handshake: service_messages.c looks at each message's
+ *  user.
  *
  *  With keys on tcp and users on ipc, one ROUTER listens at both: an endpoint has the options that the socket
  *  had when it was bound.  A peer may put any "User-Id" into its own handshake.  So ZeroMQ asks about ipc

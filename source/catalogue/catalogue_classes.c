@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 #include "catalogue_state.h"
+#include "fingerprint.h"
 #include "location.h"
 #include "pack_format.h"
 
@@ -274,10 +275,7 @@ s_hash_names (const draft_t *draft)
         const char *name = catalogue_class_name (self, class);
         XXH3_128bits_update (state, name, strlen (name) + 1);
     }
-    XXH128_hash_t hash = XXH3_128bits_digest (state);
-    XXH3_freeState (state);
-    snprintf (self->numbered_fingerprint, sizeof self->numbered_fingerprint, "%016llx%016llx",
-        (unsigned long long) hash.high64, (unsigned long long) hash.low64);
+    fingerprint_end (state, self->numbered_fingerprint);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <xxhash.h>
+#include "fingerprint.h"
 #include "location.h"
 
 //  -- options and roots
@@ -197,10 +198,7 @@ catalogue_hash (catalogue_t *self)
     if (self->column_count == 0)
         s_hash_text (state, "no labels");           //  otherwise the fingerprint of an ImageFolder of these
                                                     //  files
-    XXH128_hash_t hash = XXH3_128bits_digest (state);
-    XXH3_freeState (state);
-    snprintf (self->fingerprint, sizeof self->fingerprint, "%016llx%016llx",
-        (unsigned long long) hash.high64, (unsigned long long) hash.low64);
+    fingerprint_end (state, self->fingerprint);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <xxhash.h>
+#include "fingerprint.h"
 #include "location.h"
 #include "object_stream.h"
 #include "pack.h"
@@ -307,10 +308,7 @@ s_sign (const folder_t *self, char signature [33])
     for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++)
         for (size_t field = 0; field < catalogue_fields (self->catalogue); field++)
             s_hash_time (self, hash, id, field);
-    XXH128_hash_t digest = XXH3_128bits_digest (hash);
-    XXH3_freeState (hash);
-    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) digest.high64,
-        (unsigned long long) digest.low64);
+    fingerprint_end (hash, signature);
     return 0;
 }
 

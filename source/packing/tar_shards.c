@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
+#include "fingerprint.h"
 #include "splits.h"
 
 enum { DIGITS_MAX = 18 };
@@ -295,9 +296,6 @@ tar_shards_sign (const tar_shards_t *self, const pack_source_options_t *options,
     }
     if (options->signature)
         XXH3_128bits_update (state, options->signature, strlen (options->signature));
-    XXH128_hash_t hash = XXH3_128bits_digest (state);
-    XXH3_freeState (state);
-    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64,
-        (unsigned long long) hash.low64);
+    fingerprint_end (state, signature);
     return 0;
 }
