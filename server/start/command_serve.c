@@ -416,20 +416,22 @@ s_check_members (const options_t *options)
     return true;
 }
 
+//  The members' own keys are never made here: a pair that no other member has would keep this server alone.
 static bool
 s_make_cluster (server_t *self)
 {
     const options_t *options = &self->options;
     char error [ERROR_BYTES];
-    const char *folder = options->member_keys? options->member_keys: options->keys;
-    keys_t *keys = NULL;
-    if (folder && keys_open (&keys, folder, &self->log, error, sizeof error))
+    certificate_t pair = { .public_text = "" };
+    if (options->member_keys && keys_pair (&pair, options->member_keys, error, sizeof error))
         return complain ("serve", "--member-keys: %s", error);
-    cluster_options_t cluster = { .members = self->members, .name = options->member,
-        .public_key = keys? keys_server_public (keys): NULL,
-        .secret_key = keys? keys_server_secret (keys): NULL };
+    cluster_options_t cluster = { .members = self->members, .name = options->member };
+    if (options->member_keys || self->keys) {
+        cluster.public_key = options->member_keys? pair.public_text: keys_server_public (self->keys);
+        cluster.secret_key = options->member_keys? pair.secret_text: keys_server_secret (self->keys);
+    }
     self->cluster = cluster_new (&cluster);
-    keys_destroy (&keys);
+    certificate_wipe (&pair);
     return self->cluster || complain ("serve", "no memory for the cluster");
 }
 

@@ -610,6 +610,35 @@ s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *faili
     return rc? rc: s_match_public (self, folder, failing);
 }
 
+//  Reads it from the folder, where it must be.
+static int
+s_read_pair (certificate_t *pair, int folder, const failing_t *failing)
+{
+    const char *reason = NULL;
+    int rc = certificate_read (pair, folder, "server_secret", CERTIFICATE_SECRET, s_folder_owner (folder),
+        &reason);
+    if (rc == -ENOENT)
+        return s_fail (failing, rc, "there is no key pair '%s/server_secret': copy the folder that all members "
+            "have, or make the first one (`tureen key new %s/server`)", failing->path, failing->path);
+    if (rc)
+        s_fail (failing, rc, "'%s/server_secret': %s", failing->path, rc == -EBADMSG? reason: strerror (-rc));
+    return rc;
+}
+
+int
+keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes)
+{
+    failing_t failing = { directory, error, error_bytes };
+    int folder = open (directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (folder < 0)
+        return s_fail (&failing, -errno, "cannot open the folder '%s': %s", directory, strerror (errno));
+    int rc = s_check_guard (&failing, "folder", folder, s_folder_owner (folder));
+    if (rc == 0)
+        rc = s_read_pair (pair, folder, &failing);
+    close (folder);
+    return rc;
+}
+
 //  ---- the whole
 
 //  The folder, the server's certificate, and the present grants.

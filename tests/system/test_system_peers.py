@@ -235,6 +235,7 @@ class Starts(Members):
                 (["--members", "127.0.0.1:1", "--member", "127.0.0.1:1", *cache], "--open"),
                 (["--members", "a:1", "--member", "b:1", "--open", *keys],
                  "'b:1', is not among the members"),
+                (["--members", "a:1", "--member", "a:1", *keys], "no key pair '%s/k/" % self.caches),
                 (["--members", "127.0.0.1:0", "--member", "127.0.0.1:%d" % port, "--open", *cache],
                  "'127.0.0.1:0' is no member"),
                 (["--members", "a:1,a:1", "--member", "a:1", *keys],

@@ -93,6 +93,35 @@ test_folders_that_are_refused (void **state)
     assert_refused (self, -ENOENT, "cannot make");
 }
 
+//  A pair that was put there is read; nothing is made, so a lost or mistyped folder is noticed.
+static void
+test_a_pair_that_must_be_there (void **state)
+{
+    fixture_t *self = *state;
+    certificate_t pair;
+    char error [512];
+    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
+    assert_non_null (strstr (error, self->directory));
+    assert_int_equal (access (self->directory, F_OK), -1);
+    assert_int_equal (mkdir (self->directory, 0700), 0);
+    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
+    assert_non_null (strstr (error, "server_secret"));
+    assert_non_null (strstr (error, "copy the folder"));
+    assert_int_equal (rmdir (self->directory), 0);
+    keys_t *keys = open_keys (self);
+    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), 0);
+    assert_string_equal (pair.public_text, keys_server_public (keys));
+    assert_string_equal (pair.secret_text, keys_server_secret (keys));
+    keys_destroy (&keys);
+    assert_int_equal (chmod (in (self, "server_secret"), 0644), 0);
+    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EBADMSG);
+    assert_non_null (strstr (error, "chmod 600"));
+    assert_string_equal (pair.secret_text, "");
+    assert_int_equal (chmod (self->directory, 0770), 0);
+    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
+    assert_non_null (strstr (error, "chmod 700"));
+}
+
 //  Every call fails once, and for ever: refused with a reason, or opened; nothing half made is in the way of
 //  the next start.
 static void
@@ -602,6 +631,8 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_the_server_keeps_its_key, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_pair_that_must_be_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown (test_a_pair_that_must_be_there, begin, end),
         cmocka_unit_test_setup_teardown (test_folders_that_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_opening_that_fails, begin, end),
         cmocka_unit_test_setup_teardown (test_allowed_and_revoked, begin, end),
