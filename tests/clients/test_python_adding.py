@@ -13,7 +13,7 @@ import tempfile
 import threading
 import unittest
 import warnings
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 from unittest import mock
 
 from client_checks import Tidy, until

@@ -6,9 +6,7 @@ import glob
 import json
 import os
 import shutil
-import signal
 import struct
-import subprocess
 import tempfile
 import threading
 import time

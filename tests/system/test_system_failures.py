@@ -1,7 +1,6 @@
 """Clients that crash, hang, hold on, or do not keep to the order of things: other clients do not notice."""
 import signal
 import socket
-import threading
 import time
 import unittest
 

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import Server, SystemTest, wait_until
+from harness import SystemTest, wait_until
 
 BUILD = os.environ.get("TUREEN_BUILD") or os.path.dirname(os.path.dirname(harness.TUREEN))
 CMAKE = shutil.which("cmake", path="/usr/bin:" + os.environ.get("PATH", ""))

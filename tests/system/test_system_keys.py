@@ -21,8 +21,7 @@ import zmq.utils.monitor
 import harness
 import plain_client
 from harness import SystemTest, run, wait_until
-from plain_client import (BATCH_KIND, Batch, Connection, ENDED, ERROR, HEAD, Job, PROGRESS, PROGRESS_KIND,
-                          Refused, send_if_let)
+from plain_client import Batch, Connection, ERROR, HEAD, Job, PROGRESS, PROGRESS_KIND, send_if_let
 
 AUTH = zmq.EVENT_HANDSHAKE_FAILED_AUTH
 OTHERS = 54321                          # a user and a group

@@ -15,7 +15,6 @@ import unittest.mock
 
 from harness import run, wait_until
 from key_services import KeyServices, ROLE
-from object_store import ObjectStore
 from test_system_stores import ADDRESS, StoreTest
 
 LIFE = 4                                # seconds that keys last

@@ -10,7 +10,7 @@ import unittest
 
 from PIL import Image
 
-from harness import Server, files_below, run, wait_until
+from harness import Server, files_below, run
 from object_store import Fault
 from test_system_packs import take
 from test_system_stores import KEY, SECRET, StoreTest

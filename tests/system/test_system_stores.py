@@ -10,7 +10,6 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-import harness
 from harness import Server, SystemTest, run, wait_until
 from object_store import Fault, ObjectStore
 from test_system_packs import take
