@@ -5,6 +5,7 @@ tests/clients/test_python_serving.py [-v] [NAME]
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -125,7 +126,7 @@ class Case(unittest.TestCase):
 
     def no_server_is_left(self) -> None:
         for process in self.pids:
-            if alive(process):
+            with contextlib.suppress(ProcessLookupError):       # it may have ended by itself
                 os.kill(process, signal.SIGTERM)
             until("the server ends", lambda: not alive(process))
 

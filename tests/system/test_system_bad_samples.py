@@ -195,10 +195,12 @@ class BadSamples(SystemTest):
                     self.assertEqual((loader.samples, len(loader)), (len(self.rest()), 3 * 13))
             for ids in epochs.values():
                 self.assertEqual(sorted(ids), self.rest())
-            self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning],
+            #  Those that are found a second after the first warning, as on a loaded machine, get one more.
+            self.assertEqual({warning.category for warning in told}, {tureen.UnreadableWarning},
                              list(map(str, told)))
-            self.assertIn("9 samples of this job's data cannot be read", str(told[0].message))
+            self.assertIn("9 samples of this job's data cannot be read", str(told[-1].message))
             self.assertEqual(told[0].filename, __file__)
+            del told[:-1]
             unreadable = loader.stats()["unreadable"]
             self.assertEqual(unreadable["count"], 9)
             self.assertEqual(sorted(sample["id"] for sample in unreadable["samples"]), sorted(self.bad))
