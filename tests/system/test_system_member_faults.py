@@ -14,6 +14,8 @@ from test_system_members import Members
 
 
 class Faults(Members):
+    LENGTH = 60000
+
     def test_a_member_dies_and_returns(self):
         servers = self.serve()
         right = self.right(2)
@@ -97,6 +99,7 @@ class Faults(Members):
 
 class Chance(Members):
     """All faults in any order: servers killed, stopped and damaged, and a store that fails."""
+    LENGTH = 60000
 
     def damage(self, number, dice):
         for path in glob.glob(os.path.join(self.caches, str(number), "*", "data")):

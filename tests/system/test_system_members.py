@@ -19,8 +19,6 @@ MIB = 1 << 20
 
 class Members(unittest.TestCase):
     SAMPLES, LENGTH = 200, 200000
-    #  The bytes as they are: what decoding makes of them is not these tests' matter, and takes far longer.
-    PIPELINE = json.dumps([{"op": "decode", "as": "bytes", "length": LENGTH}])
     assert_epochs = harness.SystemTest.assert_epochs
 
     @classmethod
@@ -69,9 +67,11 @@ class Members(unittest.TestCase):
         return server
 
     def begin(self, servers, epochs=1, **options):
-        """Jobs that depend on their seed alone: what they get has a checksum."""
+        """Jobs that depend on their seed alone: what they get has a checksum.  They get the bytes as they are:
+        what decoding makes of them is not these tests' matter, and takes far longer."""
+        pipeline = json.dumps([{"op": "decode", "as": "bytes", "length": self.LENGTH}])
         return [server.read(batch=16, epochs=epochs, order="seeded", seed=100 + number,
-                            pipeline=self.PIPELINE, **options)
+                            pipeline=pipeline, **options)
                 for number, server in enumerate(servers)]
 
     def finish(self, jobs, epochs=1):
