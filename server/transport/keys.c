@@ -618,8 +618,8 @@ s_read_pair (certificate_t *pair, int folder, const failing_t *failing)
     int rc = certificate_read (pair, folder, "server_secret", CERTIFICATE_SECRET, s_folder_owner (folder),
         &reason);
     if (rc == -ENOENT)
-        return s_fail (failing, rc, "there is no key pair '%s/server_secret': copy the folder that all members "
-            "have, or make the first one (`tureen key new %s/server`)", failing->path, failing->path);
+        return s_fail (failing, rc, "there is no key pair '%s/server_secret': copy the folder that all "
+            "members have, or make the first one (`tureen key new %s/server`)", failing->path, failing->path);
     if (rc)
         s_fail (failing, rc, "'%s/server_secret': %s", failing->path, rc == -EBADMSG? reason: strerror (-rc));
     return rc;

@@ -56,7 +56,7 @@ void keys_destroy (keys_t **self_p);
 const char *keys_server_public (const keys_t *self);
 const char *keys_server_secret (const keys_t *self);
 
-//  Reads a server's pair from a folder in which somebody has put it; makes nothing.  The caller wipes the pair
+//  Reads a server's pair from a folder in which it lies already; makes nothing.  The caller wipes the pair
 //  (certificate_wipe).  0; or -errno, and in error a sentence with the remedy.
 int keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes);
 

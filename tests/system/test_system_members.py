@@ -67,8 +67,8 @@ class Members(unittest.TestCase):
         return server
 
     def begin(self, servers, epochs=1, **options):
-        """Jobs that depend on their seed alone: what they get has a checksum.  They get the bytes as they are:
-        what decoding makes of them is not these tests' matter, and takes far longer."""
+        """Jobs that depend on their seed alone: what they get has a checksum.  They get the bytes as they
+        are: what decoding makes of them is not these tests' matter, and takes far longer."""
         pipeline = json.dumps([{"op": "decode", "as": "bytes", "length": self.LENGTH}])
         return [server.read(batch=16, epochs=epochs, order="seeded", seed=100 + number,
                             pipeline=pipeline, **options)

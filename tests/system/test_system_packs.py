@@ -405,7 +405,7 @@ class Memory(PackTest):
             if harness.is_sanitized(server.pid):
                 self.skipTest("a sanitizer's memory is no measure")
             before = harness.process_number(server.pid, "VmRSS") << 10
-            #  The peak from now on: what the start takes for a moment (workers try their decoders) is no job's.
+            #  The peak from now on: what the start takes for a moment is no job's.
             with open("/proc/%d/clear_refs" % server.pid, "w") as file:
                 file.write("5")
             self.run_jobs(server)
