@@ -1,10 +1,20 @@
 #include "complain.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "needed.h"
 #include "utf8.h"
+
+void
+complain_begin (void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl (fd, F_GETFD) < 0 && open ("/dev/null", O_RDONLY) < 0)
+            return;
+}
 
 bool
 complain (const char *command, const char *format, ...)
@@ -31,4 +41,14 @@ complain_of_options (const char *command, const char *error)
             return complain (command, "%s%s", names [index].option, error + length);
     }
     return complain (command, "%s", error);
+}
+
+int
+complain_of_output (const char *command, int status)
+{
+    errno = 0;
+    if ((fflush (stdout) == 0 && !ferror (stdout)) || status)
+        return status;
+    complain (command, "standard output: %s", errno? strerror (errno): "not written");
+    return 1;
 }

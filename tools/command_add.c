@@ -16,7 +16,6 @@
 #include "needed.h"
 #include "option_server.h"
 #include "options.h"
-#include "output.h"
 #include "progress.h"
 #include "question.h"
 
@@ -253,13 +252,13 @@ command_add (int argc, char **argv)
     option_row_t rows [ADD_ROWS + DATASET_ROWS];
     option_result_t result;
     const option_table_t table = s_add_table (rows);
-    output_begin ();
+    complain_begin ();
     int status = s_parse (&self, &table, argc, argv, &result);
     if (status < 0)
         status = !s_take_datasets (&self, &result)? 2: s_add (&self)? 0: 1;
     question_close (&self.question);
     json_decref (self.words);
-    return output_end ("add", status);
+    return complain_of_output ("add", status);
 }
 
 static const option_row_t s_remove_rows [] = {
@@ -283,7 +282,7 @@ command_remove (int argc, char **argv)
 {
     change_t self = { .command = "remove", .options = { .timeout_ms = PATIENCE_MS } };
     option_result_t result;
-    output_begin ();
+    complain_begin ();
     int status = s_parse (&self, &s_remove_table, argc, argv, &result);
     if (status < 0 && result.word_count == 0) {
         complain (self.command, "which data set?  See `tureen remove --help`");
@@ -292,5 +291,5 @@ command_remove (int argc, char **argv)
     if (status < 0)
         status = s_remove (&self, result.words [0])? 0: 1;
     question_close (&self.question);
-    return output_end ("remove", status);
+    return complain_of_output ("remove", status);
 }

@@ -20,7 +20,6 @@
 #include "json_text.h"
 #include "location.h"
 #include "option.h"
-#include "output.h"
 #include "pack.h"
 #include "pack_report.h"
 #include "utf8.h"
@@ -379,12 +378,12 @@ s_run (const arguments_t *arguments)
 int
 command_audit (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     arguments_t arguments = { 0 };
     int status = s_parse (&arguments, argc, argv);
     if (status < 0)
         status = s_run (&arguments);
     //  Exit status 1 is for faults: what could not be written is no answer.
-    int ended = output_end ("audit", status);
+    int ended = complain_of_output ("audit", status);
     return ended == status? status: EXIT_UNUSABLE;
 }

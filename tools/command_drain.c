@@ -15,7 +15,6 @@
 #include <jansson.h>
 #include "complain.h"
 #include "option_server.h"
-#include "output.h"
 #include "presence.h"
 #include "question.h"
 
@@ -174,8 +173,8 @@ int
 command_drain (int argc, char **argv)
 {
     drain_t self = { .options = { .timeout_ms = PATIENCE_MS }, .command = "drain" };
-    output_begin ();
-    return output_end ("drain", s_run (&self, &s_table, argc, argv));
+    complain_begin ();
+    return complain_of_output ("drain", s_run (&self, &s_table, argc, argv));
 }
 
 int
@@ -183,6 +182,6 @@ command_stop (int argc, char **argv)
 {
     drain_t self = { .options = { .timeout_ms = PATIENCE_MS }, .command = "stop", .now = true,
         .wait = true };
-    output_begin ();
-    return output_end ("stop", s_run (&self, &s_stop_table, argc, argv));
+    complain_begin ();
+    return complain_of_output ("stop", s_run (&self, &s_stop_table, argc, argv));
 }

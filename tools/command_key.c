@@ -18,7 +18,6 @@
 #include "json_text.h"
 #include "keys.h"
 #include "option.h"
-#include "output.h"
 #include "suggest.h"
 #include "utf8.h"
 
@@ -540,7 +539,7 @@ s_run (const arguments_t *arguments)
 int
 command_key (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     arguments_t arguments = { .word_count = 0 };
     option_result_t result;
     int status = option_parse (&s_table, &arguments, argc, argv, &result);
@@ -548,5 +547,5 @@ command_key (int argc, char **argv)
     arguments.word_count = result.word_count;
     if (status < 0)
         status = s_run (&arguments);
-    return output_end ("key", status);
+    return complain_of_output ("key", status);
 }

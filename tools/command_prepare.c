@@ -24,7 +24,6 @@
 #include "input.h"
 #include "location.h"
 #include "option.h"
-#include "output.h"
 #include "pipeline.h"
 #include "plural.h"
 #include "rlimits.h"
@@ -791,11 +790,11 @@ s_clear (run_t *self)
 int
 command_prepare (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     run_t run = { .good_count = 0 };
     int status = s_parse (&run.options, argc, argv);
     if (status < 0)
         status = s_run (&run);
     s_clear (&run);
-    return output_end ("prepare", status);
+    return complain_of_output ("prepare", status);
 }

@@ -20,7 +20,6 @@
 #include "complain.h"
 #include "input.h"
 #include "option.h"
-#include "output.h"
 #include "plural.h"
 #include "read_record.h"
 #include "tureen.h"
@@ -643,11 +642,11 @@ s_run (const arguments_t *options)
 int
 command_read (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     arguments_t options;
     int status = s_parse (&options, argc, argv);
     if (status < 0)
         status = s_run (&options);
     free (options.list);
-    return output_end ("read", status);
+    return complain_of_output ("read", status);
 }

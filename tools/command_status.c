@@ -13,7 +13,6 @@
 #include "clock.h"
 #include "complain.h"
 #include "option_server.h"
-#include "output.h"
 #include "plural.h"
 #include "tureen.h"
 
@@ -681,6 +680,6 @@ s_run (int argc, char **argv)
 int
 command_status (int argc, char **argv)
 {
-    output_begin ();
-    return output_end ("status", s_run (argc, argv));
+    complain_begin ();
+    return complain_of_output ("status", s_run (argc, argv));
 }

@@ -16,7 +16,6 @@
 #include "json_text.h"
 #include "machine.h"
 #include "option.h"
-#include "output.h"
 #include "pack.h"
 #include "pack_format.h"
 #include "pack_report.h"
@@ -470,11 +469,11 @@ s_run (arguments_t *options)
 int
 command_pack (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     arguments_t options;
     int status = s_parse (&options, argc, argv);
     if (status < 0)
         status = s_run (&options);
     free (options.classes);
-    return output_end ("pack", status);
+    return complain_of_output ("pack", status);
 }

@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include "complain.h"
 #include "option.h"
-#include "output.h"
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
@@ -393,10 +392,10 @@ s_run (unpack_t *self)
 int
 command_unpack (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     unpack_t unpack = { .path = NULL };
     int status = s_parse (&unpack, argc, argv);
     if (status < 0)
         status = s_run (&unpack);
-    return output_end ("unpack", status);
+    return complain_of_output ("unpack", status);
 }

@@ -13,7 +13,6 @@
 #include "complain.h"
 #include "json_text.h"
 #include "option.h"
-#include "output.h"
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
@@ -336,12 +335,12 @@ s_run (verify_t *self)
 int
 command_verify (int argc, char **argv)
 {
-    output_begin ();
+    complain_begin ();
     verify_t verify = { .path = NULL };
     int status = s_parse (&verify, argc, argv);
     if (status < 0)
         status = s_run (&verify);
     //  Exit status 1 is for faults: what could not be written is no answer.
-    int ended = output_end ("verify", status);
+    int ended = complain_of_output ("verify", status);
     return ended == status? status: EXIT_UNUSABLE;
 }

@@ -14,7 +14,6 @@
 #include <jansson.h>
 #include "complain.h"
 #include "option_server.h"
-#include "output.h"
 #include "top.h"
 #include "tureen.h"
 
@@ -425,6 +424,6 @@ s_run (int argc, char **argv)
 int
 command_top (int argc, char **argv)
 {
-    output_begin ();
-    return output_end ("top", s_run (argc, argv));
+    complain_begin ();
+    return complain_of_output ("top", s_run (argc, argv));
 }

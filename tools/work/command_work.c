@@ -22,7 +22,6 @@
 #include "fairness.h"
 #include "libraries.h"
 #include "option.h"
-#include "output.h"
 #include "pool.h"
 #include "work_server.h"
 
