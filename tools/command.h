@@ -39,4 +39,15 @@ int command_top (int argc, char **argv);
 //  Runs until a signal ends it.
 int command_work (int argc, char **argv);
 
+//  Rows of an option table (option.h), by which a command finds its server: endpoint, key and server_key of
+//  the tureen_options_t that is this member of the type.
+#define COMMAND_SERVER_ROWS(type, member) \
+    { "connect", "ENDPOINT", OPTION_AT (type, member.endpoint), \
+        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n" \
+        "see `tureen serve --help`)" }, \
+    { "key", "PATH", OPTION_AT (type, member.key), \
+        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" }, \
+    { "server-key", "KEY", OPTION_AT (type, member.server_key), \
+        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" }
+
 #endif

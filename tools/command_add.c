@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include "complain.h"
 #include "needed.h"
-#include "option_server.h"
+#include "option.h"
 #include "options.h"
 #include "progress.h"
 #include "question.h"
@@ -216,7 +216,7 @@ static const char *const s_of_datasets [] = { "field", "extensions", "on-bad", "
     "piece", "listing", "allow-empty", "classes-from" };
 
 static const option_row_t s_add_rows [] = {
-    OPTION_SERVER_ROWS (change_t, options),
+    COMMAND_SERVER_ROWS (change_t, options),
     { "tenant-datasets", "NAME=DATASET,DATASET", .role = 1, OPTION_CALL (NULL),
         "a tenant NAME that the server has may use these data sets too" }
 };
@@ -262,7 +262,7 @@ command_add (int argc, char **argv)
 }
 
 static const option_row_t s_remove_rows [] = {
-    OPTION_SERVER_ROWS (change_t, options),
+    COMMAND_SERVER_ROWS (change_t, options),
     { "now", NULL, OPTION_AT (change_t, now), "also if jobs use it: they end, with an error that says so" }
 };
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include "complain.h"
-#include "option_server.h"
+#include "option.h"
 #include "presence.h"
 #include "question.h"
 
@@ -119,7 +119,7 @@ s_wait (drain_t *self)
 
 #define AT(member) OPTION_AT (drain_t, member)
 static const option_row_t s_rows [] = {
-    OPTION_SERVER_ROWS (drain_t, options),
+    COMMAND_SERVER_ROWS (drain_t, options),
     { "wait", NULL, AT (wait), "return when the server has ended" }
 };
 
@@ -135,7 +135,7 @@ static const option_table_t s_table = { "tureen drain", s_rows, OPTION_ROWS (s_r
     "Exit status: 0 it drains (with --wait: it has ended), 1 no answer or refused, 2 unusable arguments.\n" };
 
 static const option_row_t s_stop_rows [] = {
-    OPTION_SERVER_ROWS (drain_t, options)
+    COMMAND_SERVER_ROWS (drain_t, options)
 };
 
 static const option_table_t s_stop_table = { "tureen stop", s_stop_rows, OPTION_ROWS (s_stop_rows), .before =

@@ -12,7 +12,7 @@
 #include "answer.h"
 #include "clock.h"
 #include "complain.h"
-#include "option_server.h"
+#include "option.h"
 #include "plural.h"
 #include "tureen.h"
 
@@ -578,7 +578,7 @@ typedef struct {
 
 #define AT(member) OPTION_AT (asked_t, member)
 static const option_row_t s_rows [] = {
-    OPTION_SERVER_ROWS (asked_t, server),
+    COMMAND_SERVER_ROWS (asked_t, server),
     { "json", NULL, AT (as_json), "one JSON object; docs/operations.md explains its keys" },
     { "watch", "[SECONDS]", AT (watch_seconds),
         "again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"

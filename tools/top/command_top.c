@@ -13,7 +13,7 @@
 #include <curses.h>
 #include <jansson.h>
 #include "complain.h"
-#include "option_server.h"
+#include "option.h"
 #include "top.h"
 #include "tureen.h"
 
@@ -27,7 +27,7 @@ typedef struct {
 
 #define AT(member) OPTION_AT (asked_t, member)
 static const option_row_t s_rows [] = {
-    OPTION_SERVER_ROWS (asked_t, server),
+    COMMAND_SERVER_ROWS (asked_t, server),
     { "seconds", "N", AT (seconds), "how often the server is asked (default: 2)",
         .low = 0.1, .high = 3600, .expected = "0.1 to 3600 seconds" }
 };
