@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 //  Half of it is enough for all that the tests do; where the usual 8 MiB are allowed nothing is changed.
@@ -59,4 +61,31 @@ rlimits_remedy (int error)
         default:
             return "";
     }
+}
+
+//  ---- headroom
+
+bool
+rlimits_leave_headroom (void)
+{
+    struct rlimit data, addresses;
+    if (getrlimit (RLIMIT_DATA, &data) == 0 && data.rlim_cur == RLIM_INFINITY
+    &&  getrlimit (RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur == RLIM_INFINITY)
+        return true;
+    //  The system counts a mapping that may be written, whether or not a page of it is touched.
+    void *memory = mmap (NULL, RLIMITS_HEADROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+        -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    munmap (memory, RLIMITS_HEADROOM_BYTES);
+    return true;
+}
+
+void *
+rlimits_keep_headroom (void *memory)
+{
+    if (!memory || rlimits_leave_headroom ())
+        return memory;
+    free (memory);
+    return NULL;
 }

@@ -2,7 +2,6 @@
  *  commands have to do with them.
  *
  *  Reaching a limit is an error with words, in the place where it is reached, and no death by a signal.
- *  Owner: the thread of main.
  */
 #ifndef RLIMITS_H
 #define RLIMITS_H
@@ -20,5 +19,21 @@ uint64_t rlimits_file_bytes (void);
 //  What can be done where a system call failed with error (errno's) because of a limit: ": " and half a
 //  sentence, to stand behind strerror's words; "" where no limit is the cause.
 const char *rlimits_remedy (int error);
+
+//  ---- headroom: the memory that a large buffer leaves to what cannot be refused
+//
+//  Where the system limits a process (ulimit -d, ulimit -v), large buffers may take all of it.  The next
+//  message then has none, and ZeroMQ ends the process.  So a large buffer is kept only where the system would
+//  give RLIMITS_HEADROOM_BYTES more.  Otherwise a sample waits for its memory, and a join is refused.
+//  Any thread.  Two threads that ask at the same time may both be told that nothing is left.
+
+//  Some dozens of connections with their queues, and the bookkeeping of as many requests.
+enum { RLIMITS_HEADROOM_BYTES = 2 << 20 };
+
+//  True without a system call that changes anything where the process has no limit.
+bool rlimits_leave_headroom (void);
+
+//  memory, which is malloc's; NULL where it is NULL, or where no headroom is left: then it is freed.
+void *rlimits_keep_headroom (void *memory);
 
 #endif

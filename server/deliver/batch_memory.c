@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include "headroom.h"
 #include "instrument.h"
+#include "rlimits.h"
 
 //  Stands behind the bytes of a block, so that no client gets it.
 typedef struct block_end {
@@ -78,7 +78,7 @@ batch_memory_take (batch_memory_t *self)
         self->kept = end->next;
         self->kept_count--;
     }
-    uint8_t *block = end? end->block: headroom_keep (calloc (1, self->block_bytes + sizeof *end));
+    uint8_t *block = end? end->block: rlimits_keep_headroom (calloc (1, self->block_bytes + sizeof *end));
     if (block && !end)
         *s_end_of (self, block) = (block_end_t) { .memory = self, .block = block };
     self->taken += block != NULL;

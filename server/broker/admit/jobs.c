@@ -11,11 +11,11 @@
 #include "ranks.h"
 #include "deliver.h"
 #include "dispatch.h"
-#include "headroom.h"
 #include "history.h"
 #include "job.h"
 #include "needed.h"
 #include "raw_prefetch.h"
+#include "rlimits.h"
 #include "tenant.h"
 
 //  ---- joining
@@ -307,7 +307,7 @@ s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
         for (uint32_t index = 0; index < job->batch_size; index++)
             job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
     }
-    return ranks_new (job, join, now_ms) && headroom_is_left ();
+    return ranks_new (job, join, now_ms) && rlimits_leave_headroom ();
 }
 
 static void
