@@ -124,21 +124,17 @@ s_note_longest (fairness_t *self, uint64_t ns)
         self->longest_ns = (double) ns;
 }
 
-//  Whether the user is further ahead than all tasks in flight, if they took so long, could bring it.
-static bool
-s_is_far_ahead (const fairness_t *self, const user_t *user, uint64_t ns)
-{
-    return user->pass > self->pass + self->tasks_max * (double) ns / user->weight;
-}
-
-//  The user, and those others that are not too far ahead to pay.
+//  The user, and those others that may pay: none that is further ahead than all tasks in flight, if they took
+//  so long, could bring it.
 static uint64_t
 s_payers (const fairness_t *self, uint32_t user, uint64_t others, uint64_t ns)
 {
     uint64_t payers = s_bit (user);
-    for (uint32_t other = 0; other < self->count; other++)
-        if (others & s_bit (other) && !s_is_far_ahead (self, &self->users [other], ns))
+    for (uint32_t other = 0; other < self->count; other++) {
+        double ahead = self->tasks_max * (double) ns / self->users [other].weight;
+        if (others & s_bit (other) && self->users [other].pass <= self->pass + ahead)
             payers |= s_bit (other);
+    }
     return payers;
 }
 

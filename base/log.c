@@ -36,13 +36,6 @@ s_put_text (line_t *self, const char *text)
     s_put (self, text, strlen (text));
 }
 
-static bool
-s_is_plain (char byte)
-{
-    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z')
-        || (byte && strchr ("_./@+-", byte));
-}
-
 static void
 s_put_quoted (line_t *self, const char *value)
 {
@@ -66,12 +59,10 @@ enum { VALUE_BYTES_MAX = 200 };         //  of a field: no value may push the ot
 static void
 s_put_value (line_t *self, const char *value)
 {
+    static const char plain [] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_./@+-";
     char cut [VALUE_BYTES_MAX + 1];
     snprintf (cut, sizeof cut, "%s", value);
-    bool plain = *cut;
-    for (const char *at = cut; *at; at++)
-        plain = plain && s_is_plain (*at);
-    if (plain)
+    if (*cut && !cut [strspn (cut, plain)])
         s_put_text (self, cut);
     else
         s_put_quoted (self, cut);
@@ -211,14 +202,6 @@ log_write_json (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned millis
 
 //  ---- to the descriptor
 
-static bool
-s_send (const log_t *self, const char *text, size_t size)
-{
-    struct pollfd item = { .fd = self->descriptor, .events = POLLOUT };
-    return poll (&item, 1, 0) == 1 && (item.revents & POLLOUT)
-        && write (self->descriptor, text, size) == (ssize_t) size;
-}
-
 //  As the log's lines are, of this moment.
 static size_t
 s_write (const log_t *self, char line [LOG_LINE_BYTES_MAX], const struct timespec *now, log_level_t level,
@@ -249,10 +232,10 @@ log_event (log_t *self, log_level_t level, const char *event, const log_field_t 
     va_end (arguments);
     used += s_write (self, lines + used, &now, level, event, fields, people);
     lines [used++] = '\n';
-    if (s_send (self, lines, used))
-        self->lost = 0;
-    else
-        self->lost++;
+    struct pollfd item = { .fd = self->descriptor, .events = POLLOUT };
+    bool is_written = poll (&item, 1, 0) == 1 && (item.revents & POLLOUT)
+        && write (self->descriptor, lines, used) == (ssize_t) used;
+    self->lost = is_written? 0: self->lost + 1;
 }
 
 //  ---- a stream
