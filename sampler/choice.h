@@ -14,10 +14,46 @@
 #include <stdint.h>
 #include <roaring/roaring.h>
 
-#include "jobset.h"
 #include "random.h"
+#include "sampler.h"
 
 enum { CHOICE_NO_ID = 0xffffffff };     //  never a sample: ids are below a 32-bit count
+
+//  ---- a set of job numbers below SAMPLER_JOBS_MAX.  Plain data: { 0 } is empty, assignment copies.
+
+enum { JOBSET_WORDS = SAMPLER_JOBS_MAX / 64 };
+_Static_assert (SAMPLER_JOBS_MAX % 64 == 0, "whole words");
+
+typedef struct { uint64_t words [JOBSET_WORDS]; } jobset_t;
+
+static inline void
+jobset_add (jobset_t *self, uint32_t job)
+{
+    self->words [job / 64] |= UINT64_C (1) << (job % 64);
+}
+
+static inline void
+jobset_remove (jobset_t *self, uint32_t job)
+{
+    self->words [job / 64] &= ~(UINT64_C (1) << (job % 64));
+}
+
+static inline bool
+jobset_has (const jobset_t *self, uint32_t job)
+{
+    return self->words [job / 64] >> (job % 64) & 1;
+}
+
+static inline uint32_t
+jobset_count (jobset_t self)
+{
+    uint32_t count = 0;
+    for (size_t word = 0; word < JOBSET_WORDS; word++)
+        count += (uint32_t) __builtin_popcountll (self.words [word]);
+    return count;
+}
+
+//  ---- which jobs need a sample
 
 //  For each sample, which jobs need it: a bit for each job.  The remaining sets hold the same bits job by
 //  job.  Here they lie sample by sample, so that "do all of these jobs need it?" is one look at memory for
@@ -37,6 +73,8 @@ need_table_all (const need_table_t *self, uint32_t id, const jobset_t *jobs)
             return false;
     return true;
 }
+
+//  ---- the class
 
 typedef struct {
     const roaring_bitmap_t *set;        //  what remains to the job; not run-compressed

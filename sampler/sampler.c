@@ -9,7 +9,6 @@
 #include "demand.h"
 #include "dsa.h"
 #include "follow.h"
-#include "jobset.h"
 #include "random.h"
 
 enum { SAMPLER_MAGIC = 0x3a9b51e7 };
