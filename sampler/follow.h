@@ -4,7 +4,7 @@
  *  Each job of a round draws by itself:
  *    1. a *stratum* (strata.h), with probability what remains in it / what remains: exactly, because it is
  *       that of a uniform sample of what remains;
- *    2. inside it, a version on the reusable set (reusable_versions.h) that it has not seen and still needs,
+ *    2. inside it, a version on the reusable set (reusable_set.h) that it has not seen and still needs,
  *       of classes that its history allows now (history.h), preferably one that few others may take;
  *    3. if there is none, a uniform sample of what remains in the stratum, of allowed classes.
  *
@@ -32,7 +32,7 @@
 
 #include "demand.h"
 #include "random.h"
-#include "reusable_versions.h"
+#include "reusable_set.h"
 #include "strata.h"
 
 typedef struct follow follow_t;

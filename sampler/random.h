@@ -2,7 +2,7 @@
  *
  *  splitmix64 (Steele, Lea, Flood 2014).  Bounded numbers are exact: rejection, never a modulo bias, and
  *  never floating point, because the sampler's probabilities are ratios of counts.  Floating point decides in
- *  two places, and does no harm there: the reusable set's choice of a level by weight (reusable_versions.c),
+ *  two places, and does no harm there: the reusable set's choice of a level by weight (reusable_set.c),
  *  and whether a class of samples is within its quota (history.c, no random number at all).  Both say which
  *  level or class, never which sample: a rounding error shifts what is shared, or when a quota bites, and all
  *  samples of a stratum alike.

@@ -48,7 +48,7 @@ OLD_NAMES = {
     "stock": "version_index",
     "claimant": "consumer",
     "claimants": "consumers",
-    "shelf": "reusable_versions",
+    "shelf": "reusable_set",
     "shelve": "reusable_add",
     "unshelve": "reusable_remove",
     "shelved": "reusable",

@@ -13,7 +13,7 @@
 #include "effort.h"
 #include "sampler.h"
 #include "seed.h"
-#include "reusable_versions.h"
+#include "reusable_set.h"
 #include "statistics.h"
 #include "strata.h"
 

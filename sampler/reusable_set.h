@@ -1,4 +1,4 @@
-/*  reusable_versions -- the newest scheduled versions, and which jobs may still take each.
+/*  reusable_set -- the newest scheduled versions, and which jobs may still take each.
  *
  *  A version lies in the list of its stratum and its *level*: how many jobs may take it, from 16 on the same
  *  one.
@@ -17,8 +17,8 @@
  *    E2  takers [stratum] [job] is the number of the stratum's entries that the job may take.
  *  Owner: the sampler's thread.
  */
-#ifndef REUSABLE_VERSIONS_H
-#define REUSABLE_VERSIONS_H
+#ifndef REUSABLE_SET_H
+#define REUSABLE_SET_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

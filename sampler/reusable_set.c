@@ -1,4 +1,4 @@
-#include "reusable_versions.h"
+#include "reusable_set.h"
 #include "need.h"
 
 #include <assert.h>
