@@ -27,7 +27,7 @@ struct follow {
     bool keeps_fresh;
     //  Owner only.
     strata_t *strata;
-    reusable_t *reusable;
+    reusable_set_t *reusable;
     bool follows [SAMPLER_JOBS_MAX];
     uint32_t followers [SAMPLER_JOBS_MAX];
     size_t follower_count;
@@ -44,8 +44,8 @@ struct follow {
     uint32_t job;
     history_t *history;             //  the job's
     uint32_t stratum;
-    uint32_t proposal;              //  uniform among what remains to it in the stratum; REUSABLE_NO_ID: not
-                                    //  needed yet
+    uint32_t proposal;              //  uniform among what remains to it in the stratum; REUSABLE_SET_NO_ID:
+                                    //  not needed yet
 };
 
 follow_t *
@@ -60,7 +60,7 @@ follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
     self->draw_step = 1.0 / CALM_AFTER / sample_count;
     self->strata = strata_new (sample_count);
     size_t places = sample_count / REUSABLE_SHARE;
-    self->reusable = reusable_new (places > REUSABLE_LEAST? places: REUSABLE_LEAST, self->strata);
+    self->reusable = reusable_set_new (places > REUSABLE_LEAST? places: REUSABLE_LEAST, self->strata);
     return self;
 }
 
@@ -72,7 +72,7 @@ follow_destroy (follow_t **self_p)
     if (!self)
         return;
     assert (self->magic == FOLLOW_MAGIC);
-    reusable_destroy (&self->reusable);
+    reusable_set_destroy (&self->reusable);
     strata_destroy (&self->strata);
     self->magic = 0;
     free (self);
@@ -91,7 +91,7 @@ follow_overlap (const follow_t *self, uint32_t job, uint32_t other)
     return self->follows [job] && self->follows [other] && strata_overlap (self->strata, job, other);
 }
 
-reusable_t *
+reusable_set_t *
 follow_reusable (follow_t *self)
 {
     return self->reusable;
@@ -142,7 +142,7 @@ static void
 s_strata_changed (follow_t *self, size_t before)
 {
     if (strata_count (self->strata) != before)
-        reusable_restratify (self->reusable);
+        reusable_set_restratify (self->reusable);
     s_note_followers (self);
 }
 
@@ -157,8 +157,8 @@ s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roar
         || strata_refine_taken (self->strata, job, taken))
         return true;
     strata_cancel (self->strata, job);
-    reusable_restratify (self->reusable);               //  as many strata as before, but a label may be
-                                                      //  another's
+    //  There are as many strata as before, but a label may be another's.
+    reusable_set_restratify (self->reusable);
     return false;
 }
 
@@ -179,7 +179,7 @@ s_merge (follow_t *self)
     //  scheduled after that job had left.
     if (self->merging)
         self->merging (self->merging_context);
-    reusable_remove_until (self->reusable, reusable_newest (self->reusable));
+    reusable_set_remove_until (self->reusable, reusable_set_newest (self->reusable));
     size_t before = strata_count (self->strata);
     strata_merge (self->strata);
     self->merges++;
@@ -250,7 +250,7 @@ follow_begin (follow_t *self, uint32_t job, random_t *random)
     assert (self->magic == FOLLOW_MAGIC);
     self->job = job;
     self->history = demand_history (self->demands [job]);
-    self->proposal = REUSABLE_NO_ID;
+    self->proposal = REUSABLE_SET_NO_ID;
     size_t sole = self->follows [job]? self->soles [job]: strata_bound (self->strata);
     if (sole < strata_bound (self->strata))
         self->stratum = (uint32_t) sole;        //  there is nothing to choose
@@ -292,7 +292,7 @@ s_wants (const follow_t *self, uint32_t id)
 static uint32_t
 s_pick_any (follow_t *self, random_t *random)
 {
-    if (self->proposal == REUSABLE_NO_ID)
+    if (self->proposal == REUSABLE_SET_NO_ID)
         self->proposal = history_propose (self->history, random);
     uint32_t id = self->proposal;
     for (int tries = 0; tries < TRIES && !s_wants (self, id); tries++)
@@ -309,9 +309,9 @@ follow_pick (follow_t *self, random_t *random)
     if (self->keeps_fresh)
         history_settle (self->history);
     uint32_t id = s_is_eager (self, random)?
-        reusable_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
-        REUSABLE_NO_ID;
-    return id != REUSABLE_NO_ID? id: s_pick_any (self, random);
+        reusable_set_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
+        REUSABLE_SET_NO_ID;
+    return id != REUSABLE_SET_NO_ID? id: s_pick_any (self, random);
 }
 
 void
@@ -319,5 +319,5 @@ follow_check (const follow_t *self, const roaring_bitmap_t *readable)
 {
     assert (self->magic == FOLLOW_MAGIC);
     strata_check (self->strata, readable);
-    reusable_check (self->reusable);
+    reusable_set_check (self->reusable);
 }

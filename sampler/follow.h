@@ -62,7 +62,7 @@ bool follow_has (const follow_t *self, uint32_t job);
 void follow_prefetch (const follow_t *self, uint32_t id);
 //  Whether two jobs that follow share samples.
 bool follow_overlap (const follow_t *self, uint32_t job, uint32_t other);
-reusable_t *follow_reusable (follow_t *self);
+reusable_set_t *follow_reusable (follow_t *self);
 //  How often strata have merged.
 uint64_t follow_merges (const follow_t *self);
 

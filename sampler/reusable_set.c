@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    REUSABLE_MAGIC = 0x5e1f0009,
+    REUSABLE_SET_MAGIC = 0x5e1f0009,
     LEVELS = 16,                //  1, 2 ... and the last for all above
     LOOKS = 32,                 //  at entries of one level, at most
     NO_PLACE = 0xffffffff
@@ -30,7 +30,7 @@ typedef struct {
     uint32_t *takers;           //  by job: entries it may take
 } rack_t;
 
-struct reusable {
+struct reusable_set {
     uint32_t magic;
     //  Set at birth.
     const strata_t *strata;
@@ -46,12 +46,12 @@ struct reusable {
 //  ------------------------------------------------------------------------------------------------
 //  Life
 
-reusable_t *
-reusable_new (size_t places, const strata_t *strata)
+reusable_set_t *
+reusable_set_new (size_t places, const strata_t *strata)
 {
     assert (places > 0);
-    reusable_t *self = sampler_need (calloc (1, sizeof *self));
-    self->magic = REUSABLE_MAGIC;
+    reusable_set_t *self = sampler_need (calloc (1, sizeof *self));
+    self->magic = REUSABLE_SET_MAGIC;
     self->strata = strata;
     self->places = places;
     self->words = 1;
@@ -61,7 +61,7 @@ reusable_new (size_t places, const strata_t *strata)
 }
 
 static void
-s_free_racks (reusable_t *self)
+s_free_racks (reusable_set_t *self)
 {
     for (size_t stratum = 0; stratum < strata_bound (self->strata); stratum++) {
         rack_t *rack = &self->racks [stratum];
@@ -73,13 +73,13 @@ s_free_racks (reusable_t *self)
 }
 
 void
-reusable_destroy (reusable_t **self_p)
+reusable_set_destroy (reusable_set_t **self_p)
 {
     assert (self_p);
-    reusable_t *self = *self_p;
+    reusable_set_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     s_free_racks (self);
     free (self->racks);
     free (self->entries);
@@ -90,7 +90,7 @@ reusable_destroy (reusable_t **self_p)
 }
 
 uint64_t
-reusable_newest (const reusable_t *self)
+reusable_set_newest (const reusable_set_t *self)
 {
     return self->newest;
 }
@@ -99,13 +99,13 @@ reusable_newest (const reusable_t *self)
 //  Entries, masks, lists
 
 static uint64_t *
-s_jobs_word (const reusable_t *self, size_t index, size_t word)
+s_jobs_word (const reusable_set_t *self, size_t index, size_t word)
 {
     return word == 0? &self->entries [index].jobs: &self->higher [index * (self->words - 1) + word - 1];
 }
 
 static size_t
-s_jobs (const reusable_t *self, size_t index)
+s_jobs (const reusable_set_t *self, size_t index)
 {
     size_t count = 0;
     for (size_t word = 0; word < self->words; word++)
@@ -114,19 +114,19 @@ s_jobs (const reusable_t *self, size_t index)
 }
 
 static bool
-s_may_take (const reusable_t *self, size_t index, uint32_t job)
+s_may_take (const reusable_set_t *self, size_t index, uint32_t job)
 {
     return job / 64 < self->words && *s_jobs_word (self, index, job / 64) >> job % 64 & 1;
 }
 
 static rack_t *
-s_rack (const reusable_t *self, size_t index)
+s_rack (const reusable_set_t *self, size_t index)
 {
     return &self->racks [strata_of (self->strata, self->entries [index].id)];
 }
 
 static list_t *
-s_list (const reusable_t *self, size_t index)
+s_list (const reusable_set_t *self, size_t index)
 {
     size_t level = s_jobs (self, index);
     assert (level > 0);
@@ -135,7 +135,7 @@ s_list (const reusable_t *self, size_t index)
 
 //  Puts the entry into the list of its level, if it has one.
 static void
-s_file (reusable_t *self, size_t index)
+s_file (reusable_set_t *self, size_t index)
 {
     self->entries [index].place = NO_PLACE;
     if (s_jobs (self, index) == 0)
@@ -150,7 +150,7 @@ s_file (reusable_t *self, size_t index)
 }
 
 static void
-s_unfile (reusable_t *self, size_t index)
+s_unfile (reusable_set_t *self, size_t index)
 {
     uint32_t place = self->entries [index].place;
     if (place == NO_PLACE)
@@ -163,7 +163,7 @@ s_unfile (reusable_t *self, size_t index)
 }
 
 static void
-s_count_taker (reusable_t *self, rack_t *rack, size_t job, bool comes)
+s_count_taker (reusable_set_t *self, rack_t *rack, size_t job, bool comes)
 {
     if (!rack->takers) {
         rack->takers = sampler_need (calloc (self->words * 64, sizeof *rack->takers));
@@ -173,7 +173,7 @@ s_count_taker (reusable_t *self, rack_t *rack, size_t job, bool comes)
 
 //  The entry, with all jobs that may take it, enters its stratum or leaves it.
 static void
-s_count_takers (reusable_t *self, size_t index, bool comes)
+s_count_takers (reusable_set_t *self, size_t index, bool comes)
 {
     for (size_t word = 0; word < self->words; word++)
         for (uint64_t bits = *s_jobs_word (self, index, word); bits; bits &= bits - 1)
@@ -182,7 +182,7 @@ s_count_takers (reusable_t *self, size_t index, bool comes)
 
 //  Room for higher job numbers in every entry.
 static void
-s_widen (reusable_t *self, size_t words)
+s_widen (reusable_set_t *self, size_t words)
 {
     uint64_t *higher = sampler_need (calloc (self->places * (words - 1), sizeof *higher));
     for (size_t index = 0; self->higher && index < self->places; index++)
@@ -204,7 +204,7 @@ s_widen (reusable_t *self, size_t words)
 //  What comes and goes
 
 static void
-s_clear (reusable_t *self, size_t index)
+s_clear (reusable_set_t *self, size_t index)
 {
     if (self->entries [index].ticket == 0)
         return;
@@ -216,9 +216,9 @@ s_clear (reusable_t *self, size_t index)
 }
 
 uint64_t
-reusable_add (reusable_t *self, uint32_t id)
+reusable_set_add (reusable_set_t *self, uint32_t id)
 {
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     uint64_t ticket = ++self->newest;
     size_t index = ticket % self->places;
     s_clear (self, index);
@@ -228,23 +228,23 @@ reusable_add (reusable_t *self, uint32_t id)
 
 //  The ticket's entry, or places if it has gone.
 static size_t
-s_find (const reusable_t *self, uint64_t ticket)
+s_find (const reusable_set_t *self, uint64_t ticket)
 {
     size_t index = ticket % self->places;
     return ticket && self->entries [index].ticket == ticket? index: self->places;
 }
 
 void
-reusable_remove (reusable_t *self, uint64_t ticket)
+reusable_set_remove (reusable_set_t *self, uint64_t ticket)
 {
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     size_t index = s_find (self, ticket);
     if (index < self->places)
         s_clear (self, index);
 }
 
 void
-reusable_remove_until (reusable_t *self, uint64_t ticket)
+reusable_set_remove_until (reusable_set_t *self, uint64_t ticket)
 {
     for (size_t index = 0; index < self->places; index++)
         if (self->entries [index].ticket <= ticket)
@@ -252,9 +252,9 @@ reusable_remove_until (reusable_t *self, uint64_t ticket)
 }
 
 static void
-s_change (reusable_t *self, uint64_t ticket, uint32_t job, bool may)
+s_change (reusable_set_t *self, uint64_t ticket, uint32_t job, bool may)
 {
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     assert (job < SAMPLER_JOBS_MAX);
     size_t index = s_find (self, ticket);
     if (index == self->places || s_may_take (self, index, job) == may)
@@ -268,21 +268,21 @@ s_change (reusable_t *self, uint64_t ticket, uint32_t job, bool may)
 }
 
 void
-reusable_allow (reusable_t *self, uint64_t ticket, uint32_t job)
+reusable_set_allow (reusable_set_t *self, uint64_t ticket, uint32_t job)
 {
     s_change (self, ticket, job, true);
 }
 
 void
-reusable_forbid (reusable_t *self, uint64_t ticket, uint32_t job)
+reusable_set_forbid (reusable_set_t *self, uint64_t ticket, uint32_t job)
 {
     s_change (self, ticket, job, false);
 }
 
 void
-reusable_restratify (reusable_t *self)
+reusable_set_restratify (reusable_set_t *self)
 {
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     s_free_racks (self);
     for (size_t index = 0; index < self->places; index++)
         if (self->entries [index].ticket) {
@@ -301,14 +301,14 @@ typedef struct {
 } wish_t;
 
 static bool
-s_fits (const reusable_t *self, const wish_t *wish, uint32_t index)
+s_fits (const reusable_set_t *self, const wish_t *wish, uint32_t index)
 {
     return s_may_take (self, index, wish->job) && wish->suits (wish->context, self->entries [index].id);
 }
 
 //  An entry of the list that fits, uniform among those that do as far as looks reach: all of a short list.
 static uint32_t
-s_look (const reusable_t *self, const list_t *list, const wish_t *wish, random_t *random)
+s_look (const reusable_set_t *self, const list_t *list, const wish_t *wish, random_t *random)
 {
     if (list->count > LOOKS) {
         for (int look = 0; look < LOOKS; look++) {
@@ -327,12 +327,12 @@ s_look (const reusable_t *self, const list_t *list, const wish_t *wish, random_t
 }
 
 //  One of the levels in question, by weight: how many entries it has that the job may take if all jobs were
-//  alike, and REUSABLE_PREFERENCE times less for each further taker.
+//  alike, and REUSABLE_SET_PREFERENCE times less for each further taker.
 static size_t
 s_choose_level (const rack_t *rack, uint32_t levels, random_t *random)
 {
     double weights [LEVELS], sum = 0, scale = 1;
-    for (size_t level = 0; level < LEVELS; level++, scale /= REUSABLE_PREFERENCE) {
+    for (size_t level = 0; level < LEVELS; level++, scale /= REUSABLE_SET_PREFERENCE) {
         weights [level] = levels >> level & 1? rack->levels [level].count * (double) (level + 1) * scale: 0;
         sum += weights [level];
     }
@@ -350,12 +350,12 @@ s_choose_level (const rack_t *rack, uint32_t levels, random_t *random)
 }
 
 uint32_t
-reusable_pick (const reusable_t *self, uint32_t stratum, uint32_t job, random_t *random,
+reusable_set_pick (const reusable_set_t *self, uint32_t stratum, uint32_t job, random_t *random,
     bool (*suits) (const void *context, uint32_t id), const void *context)
 {
     const rack_t *rack = &self->racks [stratum];
     if (!rack->takers || job / 64 >= self->words || rack->takers [job] == 0)
-        return REUSABLE_NO_ID;
+        return REUSABLE_SET_NO_ID;
     wish_t wish = { job, suits, context };
     uint32_t levels = (UINT32_C (1) << LEVELS) - 1;
     size_t level;
@@ -365,14 +365,14 @@ reusable_pick (const reusable_t *self, uint32_t stratum, uint32_t job, random_t 
             return self->entries [index].id;
         levels &= ~(UINT32_C (1) << level);
     }
-    return REUSABLE_NO_ID;
+    return REUSABLE_SET_NO_ID;
 }
 
 //  ------------------------------------------------------------------------------------------------
 //  Invariants
 
 static void
-s_check_entry (const reusable_t *self, size_t index, uint32_t *takers)
+s_check_entry (const reusable_set_t *self, size_t index, uint32_t *takers)
 {
     const entry_t *entry = &self->entries [index];
     assert (entry->ticket % self->places == index && entry->ticket <= self->newest);
@@ -387,9 +387,9 @@ s_check_entry (const reusable_t *self, size_t index, uint32_t *takers)
 }
 
 void
-reusable_check (const reusable_t *self)
+reusable_set_check (const reusable_set_t *self)
 {
-    assert (self->magic == REUSABLE_MAGIC);
+    assert (self->magic == REUSABLE_SET_MAGIC);
     size_t bound = strata_bound (self->strata), jobs = self->words * 64;
     uint32_t *takers = sampler_need (calloc (bound * jobs, sizeof *takers));
     size_t filed = 0, listed = 0;

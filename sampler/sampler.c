@@ -505,7 +505,7 @@ sampler_reusable_add (sampler_t *self, uint32_t id)
 {
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state != ROUND_OFFERED);
-    return self->follow? reusable_add (follow_reusable (self->follow), id): 0;
+    return self->follow? reusable_set_add (follow_reusable (self->follow), id): 0;
 }
 
 void
@@ -551,7 +551,7 @@ sampler_reusable_remove (sampler_t *self, uint64_t ticket)
 {
     assert (self->magic == SAMPLER_MAGIC);
     if (ticket)
-        reusable_remove (follow_reusable (self->follow), ticket);
+        reusable_set_remove (follow_reusable (self->follow), ticket);
 }
 
 void
@@ -559,7 +559,7 @@ sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job)
 {
     assert (sampler_follows (self, job));
     if (ticket)
-        reusable_allow (follow_reusable (self->follow), ticket, job);
+        reusable_set_allow (follow_reusable (self->follow), ticket, job);
 }
 
 void
@@ -567,7 +567,7 @@ sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job)
 {
     assert (self->magic == SAMPLER_MAGIC);
     if (ticket)
-        reusable_forbid (follow_reusable (self->follow), ticket, job);
+        reusable_set_forbid (follow_reusable (self->follow), ticket, job);
 }
 
 //  ------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     uint64_t seed, random;
     strata_t *strata;
-    reusable_t *reusable;
+    reusable_set_t *reusable;
     size_t places;
     uint32_t jobs;
     item_t items [STEPS];       //  by ticket - 1
@@ -114,7 +114,7 @@ static void
 s_add (world_t *self)
 {
     uint32_t id = (uint32_t) test_below (&self->random, SAMPLES);
-    uint64_t ticket = reusable_add (self->reusable, id);
+    uint64_t ticket = reusable_set_add (self->reusable, id);
     assert_int_equal (ticket, ++self->newest);
     self->items [ticket - 1] = (item_t) { .ticket = ticket, .id = id };
     if (ticket > self->places)
@@ -122,7 +122,7 @@ s_add (world_t *self)
     for (uint32_t job = 0; job < self->jobs; job++)
         if (test_below (&self->random, 3)) {
             self->items [ticket - 1].may [job] = true;
-            reusable_allow (self->reusable, ticket, job);
+            reusable_set_allow (self->reusable, ticket, job);
         }
 }
 
@@ -132,7 +132,7 @@ s_remove (world_t *self)
     uint64_t ticket = s_any_ticket (self);
     if (ticket)
         self->items [ticket - 1].ticket = 0;
-    reusable_remove (self->reusable, ticket);
+    reusable_set_remove (self->reusable, ticket);
 }
 
 static void
@@ -141,7 +141,7 @@ s_remove_until (world_t *self)
     uint64_t ticket = s_any_ticket (self);
     for (uint64_t old = 1; old <= ticket; old++)
         self->items [old - 1].ticket = 0;
-    reusable_remove_until (self->reusable, ticket);
+    reusable_set_remove_until (self->reusable, ticket);
 }
 
 static void
@@ -153,9 +153,9 @@ s_change (world_t *self)
     if (ticket)
         self->items [ticket - 1].may [job] = may;
     if (may)
-        reusable_allow (self->reusable, ticket, job);
+        reusable_set_allow (self->reusable, ticket, job);
     else
-        reusable_forbid (self->reusable, ticket, job);
+        reusable_set_forbid (self->reusable, ticket, job);
 }
 
 //  A job of the strata comes; or all that came leave, and nothing tells samples apart any more.
@@ -176,7 +176,7 @@ s_restratify (world_t *self, uint32_t *strata_jobs)
         strata_merge (self->strata);
         assert_int_equal (strata_count (self->strata), 1);
     }
-    reusable_restratify (self->reusable);
+    reusable_set_restratify (self->reusable);
 }
 
 //  What is found may be taken and suits; and it is found, if a list that is looked through from end to end
@@ -190,18 +190,18 @@ s_pick (world_t *self)
     for (uint32_t id = 0; id < SAMPLES; id++)
         self->suits [id] = test_below (&self->random, suiting) == 0;
     random_t random = random_from_seed (self->random);
-    uint32_t id = reusable_pick (self->reusable, stratum, self->picker, &random, s_suits, self);
+    uint32_t id = reusable_set_pick (self->reusable, stratum, self->picker, &random, s_suits, self);
     chances_t chances = s_chances (self, stratum);
     bool any = false, sure = false;
     for (size_t level = 0; level < LEVELS; level++) {
         any |= chances.fitting [level] > 0;
         sure |= chances.fitting [level] > 0 && chances.listed [level] <= SHORT;
     }
-    if (id == REUSABLE_NO_ID? sure: !any || id >= SAMPLES || strata_of (self->strata, id) != stratum
+    if (id == REUSABLE_SET_NO_ID? sure: !any || id >= SAMPLES || strata_of (self->strata, id) != stratum
             || !s_suits (self, id))
         fail_msg ("seed %" PRIu64 ": job %u got id %u", self->seed, self->picker, id);
-    self->found += id != REUSABLE_NO_ID;
-    self->missed += id == REUSABLE_NO_ID && any;
+    self->found += id != REUSABLE_SET_NO_ID;
+    self->missed += id == REUSABLE_SET_NO_ID && any;
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ s_step (world_t *self, uint32_t *strata_jobs)
         s_change (self);
     else
         s_pick (self);
-    assert_int_equal (reusable_newest (self->reusable), self->newest);
+    assert_int_equal (reusable_set_newest (self->reusable), self->newest);
 }
 
 static void
@@ -240,7 +240,7 @@ s_new_world (world_t *self, uint64_t seed)
     self->places = s_places [test_below (&self->random, 5)];
     self->jobs = s_jobs [test_below (&self->random, 4)];
     self->strata = strata_new (SAMPLES);
-    self->reusable = reusable_new (self->places, self->strata);
+    self->reusable = reusable_set_new (self->places, self->strata);
 }
 
 //  All operations at random: stale tickets, a ring that wraps around, high job numbers, strata that change.
@@ -255,11 +255,11 @@ test_reusable_and_its_model_agree (void **state)
         uint32_t strata_jobs = 0;
         for (int step = 0; step < STEPS; step++) {
             s_step (&self, &strata_jobs);
-            reusable_check (self.reusable);
+            reusable_set_check (self.reusable);
         }
         found += self.found;
         missed += self.missed;
-        reusable_destroy (&self.reusable);
+        reusable_set_destroy (&self.reusable);
         assert_null (self.reusable);
         strata_destroy (&self.strata);
     }
@@ -276,12 +276,12 @@ test_every_job_number (void **state)
     memset (&self, 0, sizeof self);
     self.strata = strata_new (SAMPLES);
     self.places = SAMPLES;
-    self.reusable = reusable_new (self.places, self.strata);
+    self.reusable = reusable_set_new (self.places, self.strata);
     for (uint32_t job = 0; job < JOBS; job++) {
-        uint64_t ticket = reusable_add (self.reusable, job % SAMPLES);
-        reusable_allow (self.reusable, ticket, job);
-        reusable_allow (self.reusable, ticket, (job * 67 + 5) % JOBS);
-        reusable_check (self.reusable);
+        uint64_t ticket = reusable_set_add (self.reusable, job % SAMPLES);
+        reusable_set_allow (self.reusable, ticket, job);
+        reusable_set_allow (self.reusable, ticket, (job * 67 + 5) % JOBS);
+        reusable_set_check (self.reusable);
         self.newest = ticket;
         self.items [ticket - 1] = (item_t) { .ticket = ticket, .id = job % SAMPLES };
         self.items [ticket - 1].may [job] = self.items [ticket - 1].may [(job * 67 + 5) % JOBS] = true;
@@ -292,12 +292,12 @@ test_every_job_number (void **state)
         for (self.picker = 0; self.picker < JOBS; self.picker++) {
             chances_t chances = s_chances (&self, 0);
             bool any = chances.fitting [0] + chances.fitting [1] > 0;
-            bool found = reusable_pick (self.reusable, 0, self.picker, &random, s_suits, &self)
-                != REUSABLE_NO_ID;
+            bool found = reusable_set_pick (self.reusable, 0, self.picker, &random, s_suits, &self)
+                != REUSABLE_SET_NO_ID;
             assert_true (found == any || (!found && chances.listed [0] + chances.listed [1] > SHORT));
         }
     }
-    reusable_destroy (&self.reusable);
+    reusable_set_destroy (&self.reusable);
     strata_destroy (&self.strata);
 }
 
@@ -317,13 +317,13 @@ s_below_cells (const void *context, uint32_t id)
 
 //  z of PICKS by job 0: each id that has a weight comes as often as its weight says.
 static double
-s_z_of_picks (const reusable_t *reusable, picks_t *picks, uint64_t seed)
+s_z_of_picks (const reusable_set_t *reusable, picks_t *picks, uint64_t seed)
 {
     random_t random = random_from_seed (seed);
     double sum = 0, chi_square = 0;
     size_t cells = 0;
     for (int pick = 0; pick < PICKS; pick++) {
-        uint32_t id = reusable_pick (reusable, 0, 0, &random, s_below_cells, NULL);
+        uint32_t id = reusable_set_pick (reusable, 0, 0, &random, s_below_cells, NULL);
         if (id >= CELLS || picks->weights [id] == 0)
             fail_msg ("seed %" PRIu64 ": job 0 got id %u", seed, id);
         picks->counts [id]++;
@@ -343,17 +343,17 @@ s_z_of_picks (const reusable_t *reusable, picks_t *picks, uint64_t seed)
 
 //  Adds a version of id that the jobs of a mask may take.
 static void
-s_add_for (reusable_t *reusable, uint32_t id, uint32_t mask)
+s_add_for (reusable_set_t *reusable, uint32_t id, uint32_t mask)
 {
-    uint64_t ticket = reusable_add (reusable, id);
+    uint64_t ticket = reusable_set_add (reusable, id);
     for (uint32_t job = 0; job < 32; job++)
         if (mask >> job & 1)
-            reusable_allow (reusable, ticket, job);
+            reusable_set_allow (reusable, ticket, job);
 }
 
 //  One level: `fitting` ids for job 0, among others that it may not take, or that do not suit.
 static void
-s_one_level (reusable_t *reusable, picks_t *picks, uint32_t fitting, uint32_t others)
+s_one_level (reusable_set_t *reusable, picks_t *picks, uint32_t fitting, uint32_t others)
 {
     for (uint32_t id = 0; id < fitting; id++) {
         s_add_for (reusable, id, 3);
@@ -366,15 +366,15 @@ s_one_level (reusable_t *reusable, picks_t *picks, uint32_t fitting, uint32_t ot
 }
 
 //  Jobs that are alike: each set of `jobs` jobs may take `each` versions.  So a further taker makes one
-//  REUSABLE_PREFERENCE times less likely.
+//  REUSABLE_SET_PREFERENCE times less likely.
 static void
-s_alike (reusable_t *reusable, picks_t *picks, uint32_t jobs, uint32_t each)
+s_alike (reusable_set_t *reusable, picks_t *picks, uint32_t jobs, uint32_t each)
 {
     uint32_t id = 0;
     for (uint32_t mask = 1; mask < UINT32_C (1) << jobs; mask++)
         for (uint32_t version = 0; version < each; version++) {
             if (mask & 1) {
-                picks->weights [id] = pow (REUSABLE_PREFERENCE, 1 - __builtin_popcount (mask));
+                picks->weights [id] = pow (REUSABLE_SET_PREFERENCE, 1 - __builtin_popcount (mask));
                 s_add_for (reusable, id++, mask);
             }
             else
@@ -384,7 +384,7 @@ s_alike (reusable_t *reusable, picks_t *picks, uint32_t jobs, uint32_t each)
 
 //  Where no version is at a low level, the high ones are alike: 16 takers and more.
 static void
-s_high_levels (reusable_t *reusable, picks_t *picks)
+s_high_levels (reusable_set_t *reusable, picks_t *picks)
 {
     for (uint32_t id = 0; id < 30; id++) {
         s_add_for (reusable, id, (UINT32_C (1) << (16 + id % 10)) - 1);
@@ -393,7 +393,7 @@ s_high_levels (reusable_t *reusable, picks_t *picks)
     for (uint32_t id = 30; id < 35; id++) {
         s_add_for (reusable, id, (1 << 15) - 1);                            //  15: a level below, and as many
                                                                            //  lists
-        picks->weights [id] = REUSABLE_PREFERENCE * 15 / 16.0;
+        picks->weights [id] = REUSABLE_SET_PREFERENCE * 15 / 16.0;
     }
 }
 
@@ -405,7 +405,7 @@ test_choice_is_by_weight_and_else_uniform (void **state)
     enum { CASES = 7 };
     for (int n = 0; n < CASES; n++) {
         strata_t *strata = strata_new (3 * CELLS);
-        reusable_t *reusable = reusable_new (1000, strata);
+        reusable_set_t *reusable = reusable_set_new (1000, strata);
         picks_t picks = { { 0 }, { 0 } };
         switch (n) {
         case 0: s_one_level (reusable, &picks, 6, 6); break;                //  18 in the list: short
@@ -416,11 +416,11 @@ test_choice_is_by_weight_and_else_uniform (void **state)
         case 5: s_alike (reusable, &picks, 3, 40); break;
         default: s_high_levels (reusable, &picks);
         }
-        reusable_check (reusable);
+        reusable_set_check (reusable);
         double z = s_z_of_picks (reusable, &picks, test_seed () + (uint64_t) n);
         if (z > statistics_z_limit (CASES))
             fail_msg ("seed %" PRIu64 ": case %d: z = %f", test_seed (), n, z);
-        reusable_destroy (&reusable);
+        reusable_set_destroy (&reusable);
         strata_destroy (&strata);
     }
 }
