@@ -319,23 +319,6 @@ sampler_drop (sampler_t *self, uint32_t id)
             demand_drop (self->demands [job], id);
 }
 
-bool
-sampler_is_dropped (const sampler_t *self, uint32_t id)
-{
-    assert (self);
-    assert (self->magic == SAMPLER_MAGIC);
-    assert (id < self->sample_count);
-    return !roaring_bitmap_contains (self->readable, id);
-}
-
-uint64_t
-sampler_dropped_count (const sampler_t *self)
-{
-    assert (self);
-    assert (self->magic == SAMPLER_MAGIC);
-    return roaring_bitmap_get_cardinality (self->dropped);
-}
-
 const roaring_bitmap_t *
 sampler_dropped (const sampler_t *self)
 {

@@ -127,10 +127,20 @@ void sampler_epoch_begin (sampler_t *self, uint32_t job);
 
 //  The sample cannot be read: it leaves every job's data and remaining set.  Idempotent.  Not inside a round.
 void sampler_drop (sampler_t *self, uint32_t id);
-bool sampler_is_dropped (const sampler_t *self, uint32_t id);
-uint64_t sampler_dropped_count (const sampler_t *self);
 //  All of them; lent until the next drop.
 const roaring_bitmap_t *sampler_dropped (const sampler_t *self);
+
+static inline bool
+sampler_is_dropped (const sampler_t *self, uint32_t id)
+{
+    return roaring_bitmap_contains (sampler_dropped (self), id);
+}
+
+static inline uint64_t
+sampler_dropped_count (const sampler_t *self)
+{
+    return roaring_bitmap_get_cardinality (sampler_dropped (self));
+}
 
 //  Groups of jobs that draw in rounds together, numbered from 0, ascending by their first job, and fixed
 //  until the next join or leave.
