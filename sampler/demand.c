@@ -126,21 +126,13 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
-//  Whether the id at the cursor does not come.  A list may have millions of such places in a row, all of
-//  dropped ids.
-static bool
-s_is_gone (const demand_t *self, uint32_t id)
-{
-    if (self->list)
-        return self->left [id] == 0;
-    return !roaring_bitmap_contains (self->remaining, id);
-}
-
-//  Keeps the cursor on an id that remains, or at the end: over what was dropped, and what was taken.
+//  Keeps the cursor on an id that remains, or at the end: over what was dropped, and what was taken.  A list
+//  may have millions of such places in a row, all of dropped ids.
 static void
 s_skip_gone (demand_t *self)
 {
-    while (self->cursor < self->list_count && s_is_gone (self, self->next)) {
+    while (self->cursor < self->list_count && (self->list? self->left [self->next] == 0:
+            !roaring_bitmap_contains (self->remaining, self->next))) {
         self->cursor++;
         s_look_next (self);
     }

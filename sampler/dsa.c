@@ -172,8 +172,7 @@ s_is_shared (const dsa_t *self, uint32_t job)
 static uint64_t
 s_hash_of (const dsa_t *self, uint32_t id)
 {
-    random_t random = random_from_seed (self->key + id * UINT64_C (0x9e3779b97f4a7c15));
-    return random_next (&random);
+    return random_first (self->key + id * UINT64_C (0x9e3779b97f4a7c15));
 }
 
 static uint64_t

@@ -101,13 +101,6 @@ s_at (const history_t *self, uint32_t id)
 //  ------------------------------------------------------------------------------------------------
 //  Life
 
-static void
-s_count (history_t *self, uint32_t state)
-{
-    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
-        self->quotas [lag].sizes [s_value (state, lag)]++;
-}
-
 //  For the sizes of now, when nothing is drawn.  An epoch's table of n samples is fresh up to a chi-square of
 //  81 + 0.02 n: so large data may be further off than chance is.  A lag's table has the samples that were
 //  drawn here then, not elsewhere.
@@ -397,7 +390,8 @@ history_epoch_begin (history_t *self)
         if (*state == ABSENT)
             continue;
         *state = (s_remains (*state)? s_when_drawn (*state, HISTORY_AGES - 1): *state) & (DRAWN - 1);
-        s_count (self, *state);
+        for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+            self->quotas [lag].sizes [s_value (*state, lag)]++;
     }
     free (self->late);
     self->late = NULL;

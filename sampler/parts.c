@@ -62,20 +62,14 @@ s_places (const parts_t *self, uint32_t sample_count, const roaring_bitmap_t *re
     return places;
 }
 
-static uint64_t
-s_next (uint64_t state)
-{
-    random_t random = random_from_seed (state);
-    return random_next (&random);
-}
-
 //  The ids at row [first .. first + count).
 static roaring_bitmap_t *
 s_row (const parts_t *self, uint64_t epoch, uint32_t sample_count, const bits_t *places, uint64_t first,
     uint64_t count)
 {
     uint32_t units = (sample_count + PARTS_UNIT - 1) / PARTS_UNIT;
-    uint64_t seed = s_next (s_next (s_next (self->key) ^ (self->is_fixed? 0: epoch)) ^ self->nodes);
+    uint64_t seed = random_first (random_first (random_first (self->key) ^ (self->is_fixed? 0: epoch))
+        ^ self->nodes);
     permutation_t order = permutation_new (seed, 0, units);
     bits_t *ids = s_bits_new (sample_count);
     uint64_t at = 0, found = 0;

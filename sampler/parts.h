@@ -7,7 +7,8 @@
  *  The same data, key, epoch and N give the same parts in every build, for ever: tests/sampler/test_parts.c
  *  keeps values of it, and a change here is a new partition, not a repair.
  *
- *  Numbers are unsigned and wrap.  next (s) is the first number of a splitmix64 with the state s (random.h).
+ *  Numbers are unsigned and wrap.  next (s) is the first number of a splitmix64 with the state s
+ *  (random_first).
  *  Samples have places: of a pack their positions in it, of other data their ids.  Places 64 u to 64 u + 63
  *  are *unit* u; with n samples in the data set there are ceil (n / 64).
  *

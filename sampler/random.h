@@ -33,6 +33,13 @@ random_next (random_t *self)
     return mixed ^ (mixed >> 31);
 }
 
+//  The first number from a state: a function of it that scatters.
+static inline uint64_t
+random_first (uint64_t state)
+{
+    return random_next (&(random_t) { .state = state });
+}
+
 //  Uniform in [0, bound), bound > 0.  Lemire (2019): the high half of a 128-bit product maps 2^64 numbers to
 //  bound slots.  Each slot gets floor (2^64 / bound) of them or one more; refusing the first 2^64 mod bound
 //  low halves evens that out.

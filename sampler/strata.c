@@ -327,13 +327,6 @@ s_take_mark (strata_t *self, size_t mark)
     return had;
 }
 
-static void
-s_wait_for (departed_t *departed, uint32_t job)
-{
-    departed->waiting += departed->epochs [job] == 0;
-    departed->epochs [job] = STRATA_EPOCHS_KEPT;
-}
-
 //  A mark that was taken from what had it (freed here) stays as a departed one if it has to, and waits for
 //  jobs.  True: it waits for no job.
 static bool
@@ -343,8 +336,10 @@ s_keep (strata_t *self, bool *had, const uint32_t *jobs, size_t count)
     if (s_tells_apart (self, had)) {
         departed_t *departed = self->departed [s_departed_mark (self, had)];
         for (size_t index = 0; index < count; index++)
-            if (self->marked [jobs [index]])
-                s_wait_for (departed, jobs [index]);
+            if (self->marked [jobs [index]]) {
+                departed->waiting += departed->epochs [jobs [index]] == 0;
+                departed->epochs [jobs [index]] = STRATA_EPOCHS_KEPT;
+            }
         done = departed->waiting == 0;
     }
     free (had);

@@ -47,12 +47,6 @@ s_set_bit (uint64_t *bits, uint32_t place)
 }
 
 static bool
-s_bit (const uint64_t *bits, uint32_t place)
-{
-    return bits [place / WORD_BITS] >> place % WORD_BITS & 1;
-}
-
-static bool
 s_note_id (uint32_t id, void *ids)
 {
     s_set_bit (ids, id);
@@ -70,7 +64,8 @@ s_find_data (stream_order_t *self, const roaring_bitmap_t *data)
     self->starts = sampler_need (malloc (self->piece_count * sizeof *self->starts));
     uint32_t rank = 0;
     for (uint32_t position = 0; position < self->samples; position++) {
-        if (!s_bit (ids, self->pack_order [position]))
+        uint32_t id = self->pack_order [position];
+        if (!(ids [id / WORD_BITS] >> id % WORD_BITS & 1))
             continue;
         s_set_bit (self->kept, position);
         if (rank % PIECE == 0)
@@ -190,18 +185,12 @@ stream_order_bytes (uint32_t samples, uint32_t pool)
 
 //  ---- the order
 
-static uint64_t
-s_next_of (uint64_t state)
-{
-    random_t random = random_from_seed (state);
-    return random_next (&random);
-}
-
 void
 stream_order_begin (stream_order_t *self, uint64_t epoch)
 {
     assert (self->magic == ORDER_MAGIC);
-    uint64_t state = s_next_of (s_next_of (s_next_of (self->seed) ^ epoch) ^ self->count) ^ self->pool_max;
+    uint64_t state = random_first (random_first (random_first (self->seed) ^ epoch) ^ self->count)
+        ^ self->pool_max;
     self->random = random_from_seed (state);
     self->shift = (uint32_t) random_below (&self->random, self->count);
     self->order = permutation_new (random_next (&self->random), 0, self->piece_count);

@@ -8,9 +8,9 @@
  *  The same seed, epoch, pack, data and pool give the same order in every build, for ever:
  *  tests/sampler/test_stream_order.c keeps values of it, and a change here is a new order, not a repair.
  *
- *  Numbers are unsigned and wrap.  next (s) is the first number of a splitmix64 with the state s (random.h);
- *  n is how many samples the data have, those counted that cannot be read; their *ranks* 0 .. n-1 are in pack
- *  order.
+ *  Numbers are unsigned and wrap.  next (s) is the first number of a splitmix64 with the state s
+ *  (random_first); n is how many samples the data have, those counted that cannot be read; their *ranks*
+ *  0 .. n-1 are in pack order.
  *
  *      state  = next (next (next (seed) ^ epoch) ^ n) ^ pool           //  of the generator for all that
  *      follows:
