@@ -1,5 +1,3 @@
-//  Memory that the process cannot go on without.
-
 #include "needed.h"
 #include <stdio.h>
 #include <stdlib.h>

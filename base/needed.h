@@ -1,11 +1,16 @@
-/*  needed -- memory that the process cannot go on without: bookkeeping of some bytes, bounded by what users
- *  were granted.  Where it is missing the process says so on stderr and aborts; a supervisor starts it anew.
- *  What users ask for by size is refused instead, and never comes here.
+/*  needed -- allocate or abort: for bookkeeping of some bytes, bounded by what users were granted.
+ *
+ *  Where memory is missing the process says so on stderr and aborts; a supervisor starts it anew.  What users
+ *  ask for by size is refused instead, and never comes here.
  *  Any thread.
  */
 #ifndef NEEDED_H
 #define NEEDED_H
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 //  Returns memory, which is not NULL.
 void *needed_memory (void *memory);
@@ -13,5 +18,24 @@ void *needed_memory (void *memory);
 char *needed_text (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 char *needed_text_of (const char *format, va_list arguments) __attribute__ ((format (printf, 1, 0)));
 void needed_failed (void) __attribute__ ((noreturn));
+
+//  The one function here that does not abort.  Makes room for one item more than count, each of size bytes:
+//  an array's room doubles.  items_p: the array's pointer, NULL at first.  False: there is no memory, and all
+//  is as it was.
+static inline bool
+needed_try_grow (void *items_p, size_t count, size_t *room_p, size_t size)
+{
+    if (count < *room_p)
+        return true;
+    void *items;
+    memcpy (&items, items_p, sizeof items);
+    size_t room = *room_p? *room_p * 2: 16;
+    void *more = reallocarray (items, room, size);
+    if (!more)
+        return false;
+    memcpy (items_p, &more, sizeof more);
+    *room_p = room;
+    return true;
+}
 
 #endif

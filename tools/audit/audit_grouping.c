@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "grow.h"
+#include "needed.h"
 
 enum { CHUNK_NAME_BYTES = 32, LINE_BYTES = AUDIT_GROUP_BYTES + 64 };
 
@@ -86,7 +86,7 @@ s_number (reader_t *self, const char *name, uint32_t *group_p)
         return s_refuse (self, "out of memory");
     size_t at = s_find_name (self, name);
     if (!self->table [at]) {
-        char *copy = grow_by_one (&grouping->names, grouping->group_count, &self->name_room,
+        char *copy = needed_try_grow (&grouping->names, grouping->group_count, &self->name_room,
             sizeof *grouping->names)?
             strdup (name): NULL;
         if (!copy)
@@ -115,7 +115,7 @@ s_read_entry (reader_t *self, const char *id_text, const char *group_text)
     if (strlen (group_text) > AUDIT_GROUP_BYTES)
         return s_refuse (self, "a group's name has at most %d bytes", AUDIT_GROUP_BYTES);
     if (self->count == UINT32_MAX
-        || !grow_by_one (&self->entries, self->count, &self->room, sizeof *self->entries))
+        || !needed_try_grow (&self->entries, self->count, &self->room, sizeof *self->entries))
         return s_refuse (self, "out of memory");
     entry_t entry = { .member.id = (uint32_t) id, .line = self->line };
     if (!s_number (self, group_text, &entry.member.group))
