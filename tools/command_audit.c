@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <jansson.h>
 #include "audit.h"
-#include "audit_grouping.h"
-#include "audit_ids.h"
+#include "audit_input.h"
 #include "complain.h"
 #include "input.h"
 #include "json_text.h"
@@ -312,13 +311,13 @@ s_read_file (audit_t *audit, const char *path)
         return complain ("audit", "%s: a folder, not a file of ids", path);
     if (!file)
         return complain ("audit", "%s: %s", path, input_error (errno));
-    bool fine = audit_ids_read (audit, path, file, error, sizeof error);
+    bool fine = audit_input_ids (audit, path, file, error, sizeof error);
     fclose (file);
     return fine || complain ("audit", "%s", error);
 }
 
 static bool
-s_cut_pack (audit_grouping_t *grouping, const char *path)
+s_cut_pack (audit_input_groups_t *grouping, const char *path)
 {
     char error [PACK_REPORT_ERROR_BYTES];
     int status;
@@ -326,14 +325,14 @@ s_cut_pack (audit_grouping_t *grouping, const char *path)
     if (!catalogue)
         return complain ("audit", "--groups: %s", error);
     const pack_t *pack = catalogue_pack (catalogue);
-    bool fine = audit_grouping_cut (grouping, pack_order (pack), pack_samples (pack),
+    bool fine = audit_input_chunks (grouping, pack_order (pack), pack_samples (pack),
         pack_chunk_samples (pack));
     catalogue_destroy (&catalogue);
     return fine || complain ("audit", "out of memory");
 }
 
 static bool
-s_read_groups (audit_grouping_t *grouping, const char *path)
+s_read_groups (audit_input_groups_t *grouping, const char *path)
 {
     char error [ERROR_BYTES];
     struct stat info;
@@ -342,7 +341,7 @@ s_read_groups (audit_grouping_t *grouping, const char *path)
     FILE *file = fopen (path, "re");
     if (!file)
         return complain ("audit", "--groups: %s: %s", path, strerror (errno));
-    bool fine = audit_grouping_read (grouping, path, file, error, sizeof error);
+    bool fine = audit_input_groups (grouping, path, file, error, sizeof error);
     fclose (file);
     return fine || complain ("audit", "--groups: %s", error);
 }
@@ -351,7 +350,7 @@ static int
 s_run (const arguments_t *arguments)
 {
     int status = EXIT_UNUSABLE;
-    audit_grouping_t grouping = { .count = 0 };
+    audit_input_groups_t grouping = { .count = 0 };
     audit_t *audit = audit_new (arguments->samples);
     bool fine = audit || complain ("audit", "out of memory");
     if (fine && arguments->groups) {
@@ -371,7 +370,7 @@ s_run (const arguments_t *arguments)
         status = audit_fault_count (audit)? EXIT_FAULTS: EXIT_SUCCESS;
     }
     audit_destroy (&audit);
-    audit_grouping_clear (&grouping);
+    audit_input_clear (&grouping);
     return status;
 }
 

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "audit.h"
-#include "audit_grouping.h"
-#include "audit_ids.h"
+#include "audit_input.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -28,7 +27,7 @@ s_read (audit_t *audit, const uint8_t *data, size_t size)
     char error [256] = "";
     FILE *file = size? fmemopen ((void *) data, size, "r"): fopen ("/dev/null", "r");
     s_require (file);
-    bool fine = audit_ids_read (audit, "a file", file, error, sizeof error);
+    bool fine = audit_input_ids (audit, "a file", file, error, sizeof error);
     s_require (fine == (*error == 0));
     fclose (file);
     return fine;
@@ -36,14 +35,14 @@ s_read (audit_t *audit, const uint8_t *data, size_t size)
 
 //  Returns how many bytes the groups took, with the zero behind them.
 static size_t
-s_read_groups (audit_t *audit, audit_grouping_t *grouping, const uint8_t *data, size_t size)
+s_read_groups (audit_t *audit, audit_input_groups_t *grouping, const uint8_t *data, size_t size)
 {
     char error [256] = "";
     const uint8_t *end = memchr (data, 0, size);
     size_t used = end? (size_t) (end - data): size;
     FILE *file = used? fmemopen ((void *) data, used, "r"): fopen ("/dev/null", "r");
     s_require (file);
-    bool fine = audit_grouping_read (grouping, "groups", file, error, sizeof error);
+    bool fine = audit_input_groups (grouping, "groups", file, error, sizeof error);
     s_require (fine == (*error == 0));
     fclose (file);
     if (fine)
@@ -77,7 +76,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         return 0;
     audit_t *audit = audit_new (samples [data [0] & 3]);
     s_require (audit);
-    audit_grouping_t grouping = { .count = 0 };
+    audit_input_groups_t grouping = { .count = 0 };
     size_t groups = data [0] & 8? s_read_groups (audit, &grouping, data + 1, size - 1): 0;
     const uint8_t *ids = data + 1 + groups;
     size_t ids_size = size - 1 - groups;
@@ -89,6 +88,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_look_at (audit);
     }
     audit_destroy (&audit);
-    audit_grouping_clear (&grouping);
+    audit_input_clear (&grouping);
     return 0;
 }

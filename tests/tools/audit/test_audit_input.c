@@ -8,8 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "audit.h"
-#include "audit_grouping.h"
-#include "audit_ids.h"
+#include "audit_input.h"
 #include "scratch.h"
 
 FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
@@ -22,7 +21,7 @@ s_read (audit_t *audit, const char *text, size_t size, char error [256])
     *error = 0;
     FILE *file = fmemopen ((void *) text, size, "r");
     assert_non_null (file);
-    bool fine = audit_ids_read (audit, "job.ids", file, error, 256);
+    bool fine = audit_input_ids (audit, "job.ids", file, error, 256);
     fclose (file);
     return fine;
 }
@@ -127,7 +126,7 @@ test_a_directory_is_refused (void **state)
     FILE *file = fopen ("/", "r");
     assert_non_null (audit);
     assert_non_null (file);
-    assert_false (audit_ids_read (audit, "/", file, error, sizeof error));
+    assert_false (audit_input_ids (audit, "/", file, error, sizeof error));
     assert_string_equal (error, "/: a folder, not a file of ids");
     fclose (file);
     audit_destroy (&audit);
@@ -146,7 +145,7 @@ test_a_long_name_is_cut (void **state)
     FILE *file = fmemopen ((void *) "x", 1, "r");
     assert_non_null (audit);
     assert_non_null (file);
-    assert_false (audit_ids_read (audit, name, file, error, 32));
+    assert_false (audit_input_ids (audit, name, file, error, 32));
     assert_int_equal (strlen (error), 31);
     assert_int_equal (error [32], 'x');
     fclose (file);
@@ -157,12 +156,12 @@ test_a_long_name_is_cut (void **state)
 //  Groups
 
 static bool
-s_read_groups (audit_grouping_t *grouping, const char *text, size_t size, char error [256])
+s_read_groups (audit_input_groups_t *grouping, const char *text, size_t size, char error [256])
 {
     *error = 0;
     FILE *file = fmemopen ((void *) text, size, "r");
     assert_non_null (file);
-    bool fine = audit_grouping_read (grouping, "groups", file, error, 256);
+    bool fine = audit_input_groups (grouping, "groups", file, error, 256);
     fclose (file);
     return fine;
 }
@@ -173,7 +172,7 @@ test_groups_are_read (void **state)
     (void) state;
     static const char text [] = "7 cats\n\n \t3\tdogs \r\n4294967294 cats\n0 fish";
     char error [256];
-    audit_grouping_t grouping;
+    audit_input_groups_t grouping;
     assert_true (s_read_groups (&grouping, text, sizeof text - 1, error));
     static const struct { uint32_t id; const char *group;
         } expected [] = { { 0, "fish" }, { 3, "dogs" }, { 7, "cats" },
@@ -184,7 +183,7 @@ test_groups_are_read (void **state)
         assert_int_equal (grouping.members [index].id, expected [index].id);
         assert_string_equal (grouping.names [grouping.members [index].group], expected [index].group);
     }
-    audit_grouping_clear (&grouping);
+    audit_input_clear (&grouping);
     assert_null (grouping.members);
 }
 
@@ -192,7 +191,7 @@ static void
 s_assert_groups_refused (const char *text, size_t size, const char *says)
 {
     char error [256];
-    audit_grouping_t grouping;
+    audit_input_groups_t grouping;
     assert_false (s_read_groups (&grouping, text, size, error));
     if (!strstr (error, says))
         fail_msg ("'%s' does not say '%s'", error, says);
@@ -233,8 +232,8 @@ test_an_order_is_cut (void **state)
 {
     (void) state;
     static const uint32_t order [] = { 4, 2, 0, 1, 3 }, groups [] = { 1, 1, 0, 2, 0 };
-    audit_grouping_t grouping;
-    assert_true (audit_grouping_cut (&grouping, order, 5, 2));
+    audit_input_groups_t grouping;
+    assert_true (audit_input_chunks (&grouping, order, 5, 2));
     assert_int_equal (grouping.count, 5);
     assert_int_equal (grouping.group_count, 3);
     assert_string_equal (grouping.names [2], "chunk 2");
@@ -242,7 +241,7 @@ test_an_order_is_cut (void **state)
         assert_int_equal (grouping.members [id].id, id);
         assert_int_equal (grouping.members [id].group, groups [id]);
     }
-    audit_grouping_clear (&grouping);
+    audit_input_clear (&grouping);
 }
 
 //  --------------------------------------------------------------------------
@@ -267,14 +266,14 @@ s_two_hundred_ids (void)
 
 //  With groups of two samples, two of all that there are.
 static bool
-s_add_groups (audit_t *audit, audit_grouping_t *grouping, audit_grouping_t *cut)
+s_add_groups (audit_t *audit, audit_input_groups_t *grouping, audit_input_groups_t *cut)
 {
     char text [2000] = "", error [256];
     uint32_t *order = calloc (200, sizeof *order);
     for (uint32_t id = 0; id < 200; id++)
         sprintf (text + strlen (text), "%u g%u\n", id, id / 2);
     bool fine = order && s_read_groups (grouping, text, strlen (text), error)
-        && audit_grouping_cut (cut, order, 200, 64);
+        && audit_input_chunks (cut, order, 200, 64);
     free (order);
     if (fine)
         audit_set_groups (audit, &grouping->members, grouping->count, (const char *const *) grouping->names,
@@ -286,15 +285,15 @@ static bool
 s_read_and_run (const char *text)
 {
     char error [256];
-    audit_grouping_t grouping = { .count = 0 }, cut = { .count = 0 };
+    audit_input_groups_t grouping = { .count = 0 }, cut = { .count = 0 };
     audit_t *audit = audit_new (0);
     bool fine = audit && s_add_groups (audit, &grouping, &cut) && s_read (audit, text, strlen (text), error)
         && s_read (audit, text, strlen (text), error) && audit_run (audit) == 0;
     if (fine)
         assert_true (audit_fault_count (audit) > 0);
     audit_destroy (&audit);
-    audit_grouping_clear (&grouping);
-    audit_grouping_clear (&cut);
+    audit_input_clear (&grouping);
+    audit_input_clear (&cut);
     return fine;
 }
 
