@@ -48,21 +48,21 @@ s_push_trial (record_t *self, const trial_t *trial)
 //  Figures over epochs
 
 //  A sum of figures: of all that were measured, and of those that are tested.
-typedef struct { moments_t all, tested; size_t all_count, tested_count; } series_t;
+typedef struct { relation_t all, tested; size_t all_count, tested_count; } series_t;
 
 static void
-s_series_add (series_t *self, const moments_t *moments, bool tested)
+s_series_add (series_t *self, const relation_t *relation, bool tested)
 {
-    moments_add (&self->all, moments);
+    relation_add (&self->all, relation);
     self->all_count++;
     if (tested) {
-        moments_add (&self->tested, moments);
+        relation_add (&self->tested, relation);
         self->tested_count++;
     }
 }
 
 static audit_figure_t
-s_figure (const moments_t *sum, size_t count)
+s_figure (const relation_t *sum, size_t count)
 {
     double n = count? (double) count: 1;
     return (audit_figure_t) { .count = count, .value = sum->value / n, .expected = sum->mean / n,
@@ -76,25 +76,25 @@ s_trial (size_t job, audit_kind_t kind, look_t look, const epoch_t *before, cons
         .epoch = epoch? epoch->number: 0, .before = before? before->number: 0, .part = AUDIT_NONE };
 }
 
-//  Adds a test of the moments to those made; kind, job, look, epoch and before are the caller's.
+//  Adds a test of the sum to those made; kind, job, look, epoch and before are the caller's.
 static void
-s_try (record_t *self, trial_t trial, const moments_t *sum, size_t count)
+s_try (record_t *self, trial_t trial, const relation_t *sum, size_t count)
 {
     audit_figure_t figure = s_figure (sum, count);
     trial.value = figure.value;
     trial.expected = figure.expected;
     trial.spread = figure.spread;
-    trial.made.p = moments_tail (sum);
+    trial.made.p = relation_tail (sum);
     s_push_trial (self, &trial);
 }
 
 //  Adds a figure to the series and, if it is tested, a test of it to those made.
 static void
-s_see (record_t *self, trial_t trial, series_t *series, const moments_t *moments, bool tested)
+s_see (record_t *self, trial_t trial, series_t *series, const relation_t *relation, bool tested)
 {
-    s_series_add (series, moments, tested);
+    s_series_add (series, relation, tested);
     if (tested)
-        s_try (self, trial, moments, 1);
+        s_try (self, trial, relation, 1);
 }
 
 //  The figure, and the test of all together.  One that was tested already is not again.
@@ -108,14 +108,14 @@ s_series_end (record_t *self, trial_t trial, const series_t *series)
 }
 
 //  phi2 of a permutation: as design and simulator define it, the chi-square less the 81 of an endless table.
-static moments_t
+static relation_t
 s_phi2 (const uint32_t *relative, size_t count)
 {
     double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-    moments_t tenths = relation_tenths (relative, count);
+    relation_t tenths = relation_tenths (relative, count);
     tenths.value -= degrees;
     tenths.mean -= degrees;
-    return moments_scaled (tenths, 1 / (double) count);
+    return relation_scaled (tenths, 1 / (double) count);
 }
 
 //  --------------------------------------------------------------------------
@@ -234,15 +234,15 @@ s_see_epochs (sequence_t *self, const job_t *job, size_t index, uint64_t lag)
     bool tested = s_is_tested (before, epoch);
     size_t count = s_relate (record, job, before, epoch);
     if (count >= AUDIT_TENTHS_LEAST) {
-        moments_t phi2 = s_phi2 (record->relative, count);
+        relation_t phi2 = s_phi2 (record->relative, count);
         trial_t trial = s_trial (self->job, AUDIT_STALE, LOOK_PHI2, before, epoch);
         s_see (record, trial, &self->phi2 [lag - 1], &phi2, tested);
     }
     if (lag > 1)
         return;
     if (count >= AUDIT_PAIRS_LEAST) {
-        moments_t pairs = relation_pairs (record->relative, count);
-        pairs = moments_scaled (pairs, 1 / pairs.mean);
+        relation_t pairs = relation_pairs (record->relative, count);
+        pairs = relation_scaled (pairs, 1 / pairs.mean);
         trial_t trial = s_trial (self->job, AUDIT_PAIRS, LOOK_PAIRS, before, epoch);
         s_see (record, trial, &self->pairs, &pairs, tested);
     }
@@ -335,7 +335,7 @@ s_reach (const uint32_t *relative, size_t count, bool descending)
 
 //  Both signs are faults: the p is of either.
 static void
-s_try_rank (record_t *self, trial_t trial, const moments_t *sum, size_t count)
+s_try_rank (record_t *self, trial_t trial, const relation_t *sum, size_t count)
 {
     audit_figure_t figure = s_figure (sum, count);
     trial.look = LOOK_ID_RANK;
@@ -354,7 +354,7 @@ s_see_ids (record_t *self, const job_t *job, const epoch_t *epoch, trial_t trial
     bool tested = epoch->same == AUDIT_KINDS;
     if (count < AUDIT_RANK_LEAST)
         return false;
-    moments_t rank = relation_rank (relative, count), nearness = relation_nearness (relative, count);
+    relation_t rank = relation_rank (relative, count), nearness = relation_nearness (relative, count);
     trial.reach = s_reach (relative, count, rank.value < 0);
     bool buffered = fabs (rank.value) >= BUFFERED_RANK
         && trial.reach <= BUFFERED_REACH * (double) count;
@@ -368,13 +368,13 @@ s_see_ids (record_t *self, const job_t *job, const epoch_t *epoch, trial_t trial
     if (!job->parts)
         s_see (self, trial, &series->nearness, &nearness, tested);
     if (count >= AUDIT_TENTHS_LEAST) {
-        moments_t phi2 = s_phi2 (relative, count);
+        relation_t phi2 = s_phi2 (relative, count);
         trial.look = LOOK_ID_TENTHS;
         s_see (self, trial, &series->tenths, &phi2, tested);
     }
     if (count >= AUDIT_PAIRS_LEAST) {
-        moments_t pairs = relation_pairs (relative, count);
-        pairs = moments_scaled (pairs, 1 / pairs.mean);
+        relation_t pairs = relation_pairs (relative, count);
+        pairs = relation_scaled (pairs, 1 / pairs.mean);
         trial.look = LOOK_ID_PAIRS;
         s_see (self, trial, &series->pairs, &pairs, tested);
     }
@@ -794,9 +794,9 @@ uint32_t *scratch [2])
         s_compare_small (self, job, other, first, second);
         return;
     }
-    moments_t tenths = relation_tenths (scratch [0], count), rank = relation_rank (scratch [0], count);
+    relation_t tenths = relation_tenths (scratch [0], count), rank = relation_rank (scratch [0], count);
     double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-    trial_t trial = { .made = { .kind = AUDIT_RELATED_ORDER, .job = job, .p = moments_tail (&tenths) },
+    trial_t trial = { .made = { .kind = AUDIT_RELATED_ORDER, .job = job, .p = relation_tail (&tenths) },
         .look = LOOK_FILES, .other = other, .epoch = first->number,
         .value = (tenths.value - degrees) / (double) count,
         .spread = sqrt (tenths.variance) / (double) count };
@@ -831,7 +831,7 @@ s_compare_jobs (record_t *self, size_t job, size_t other, uint32_t *scratch [2])
 //  equally likely.
 
 //  Two epochs: how many samples stay.
-typedef struct { const epoch_t *before, *epoch; uint64_t lag; moments_t stay; } pair_t;
+typedef struct { const epoch_t *before, *epoch; uint64_t lag; relation_t stay; } pair_t;
 
 typedef struct {
     record_t *record;
@@ -931,7 +931,7 @@ s_see_own (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
         size_t count = self->common [trial.part];
         if (count < AUDIT_TENTHS_LEAST)
             continue;
-        moments_t phi2 = s_phi2 (self->record->relative + self->used [trial.part] - count, count);
+        relation_t phi2 = s_phi2 (self->record->relative + self->used [trial.part] - count, count);
         s_see (self->record, trial, &self->own [trial.part], &phi2, tested);
         s_series_add (&self->all, &phi2, tested);
     }
@@ -983,7 +983,7 @@ s_count_stay (dealing_t *self, pair_t *pair)
         cubes += row * column * (row + column);
     }
     double p = n > 0? both / (n * n): 0;
-    pair->stay = (moments_t) { .value = stay, .mean = n * p, .third = n * p * (1 - p) * (1 - 2 * p) };
+    pair->stay = (relation_t) { .value = stay, .mean = n * p, .third = n * p * (1 - p) * (1 - 2 * p) };
     if (n > 1)
         pair->stay.variance = (both - cubes / n + n * n * p * p) / (n - 1);
     self->least = fmin (self->least, n);
@@ -996,7 +996,7 @@ s_dispersion (const dealing_t *self, uint64_t lag, double *degrees_p)
 {
     double count = 0, sum = 0, squares = 0;
     for (size_t index = 0; index < self->pair_count; index++) {
-        const moments_t *stay = &self->pairs [index].stay;
+        const relation_t *stay = &self->pairs [index].stay;
         double z = (stay->value - stay->mean) / sqrt (stay->variance);
         if (self->pairs [index].lag == lag)
             continue;
@@ -1010,7 +1010,7 @@ s_dispersion (const dealing_t *self, uint64_t lag, double *degrees_p)
 
 //  Tests a sum over pairs; returns it by what is expected.
 static audit_figure_t
-s_try_stay (dealing_t *self, trial_t trial, moments_t sum, uint64_t lag, size_t count)
+s_try_stay (dealing_t *self, trial_t trial, relation_t sum, uint64_t lag, size_t count)
 {
     double degrees, dispersion = s_dispersion (self, lag, &degrees), off = sum.value - sum.mean;
     double factor = fmax (1, dispersion);
@@ -1022,7 +1022,7 @@ s_try_stay (dealing_t *self, trial_t trial, moments_t sum, uint64_t lag, size_t 
     trial.spread = sqrt (sum.variance * factor) / sum.mean;
     sum.variance = fmax (sum.variance, off * off / (z * z));
     sum.third *= factor * factor;
-    trial.made.p = off > 0? moments_tail (&sum): 1;
+    trial.made.p = off > 0? relation_tail (&sum): 1;
     s_push_trial (self->record, &trial);
     return (audit_figure_t) { .count = count, .value = trial.value, .expected = 1, .spread = trial.spread };
 }
@@ -1031,13 +1031,13 @@ s_try_stay (dealing_t *self, trial_t trial, moments_t sum, uint64_t lag, size_t 
 static void
 s_compare_stay (dealing_t *self, uint64_t lag)
 {
-    moments_t sum = { .value = 0 };
+    relation_t sum = { .value = 0 };
     size_t count = 0;
     for (size_t index = 0; index < self->pair_count; index++) {
         const pair_t *pair = &self->pairs [index];
         if (pair->lag != lag)
             continue;
-        moments_add (&sum, &pair->stay);
+        relation_add (&sum, &pair->stay);
         count++;
         s_try_stay (self, s_trial (self->job_index, AUDIT_STAYING, LOOK_STAYING, pair->before, pair->epoch),
             pair->stay, lag, 1);
@@ -1055,14 +1055,14 @@ s_compare_stay (dealing_t *self, uint64_t lag)
 static void
 s_compare_all (dealing_t *self)
 {
-    moments_t sum = { .value = 0 };
+    relation_t sum = { .value = 0 };
     double epochs = (double) self->epoch_count;
     for (size_t index = 0; index < self->pair_count; index++)
-        moments_add (&sum, &self->pairs [index].stay);
+        relation_add (&sum, &self->pairs [index].stay);
     double pairs = (double) self->pair_count, p = sum.mean / (pairs * self->least);
     sum.third += self->least * epochs * (epochs - 1) * (epochs - 2) * p * p * (1 - p);
     double scale = 2 / (epochs * self->least * (1 - p));
-    sum = moments_scaled (sum, scale);
+    sum = relation_scaled (sum, scale);
     //  By n (W - 1) the chi-square has a mean of 1.
     sum.value += 1 - sum.mean;
     sum.mean = 1;

@@ -17,24 +17,24 @@
 enum { RELATION_TENTHS = 10, RELATION_BATCH = 64, RELATION_TWENTIETHS = 20 };
 
 //  A figure; mean, variance and third central moment of it under chance.
-typedef struct { double value, mean, variance, third; } moments_t;
+typedef struct { double value, mean, variance, third; } relation_t;
 
 //  Adds an independent figure: all four add up.
-void moments_add (moments_t *self, const moments_t *other);
+void relation_add (relation_t *self, const relation_t *other);
 //  The same figure in another unit.
-moments_t moments_scaled (moments_t self, double factor);
+relation_t relation_scaled (relation_t self, double factor);
 //  P (a figure as large as value or larger) under chance.
-double moments_tail (const moments_t *self);
+double relation_tail (const relation_t *self);
 
 //  Chi-square of the table "tenth of the first" x "tenth of the second".  count >= 10.
-moments_t relation_tenths (const uint32_t *relative, size_t count);
+relation_t relation_tenths (const uint32_t *relative, size_t count);
 //  Pairs that share a batch of RELATION_BATCH in both orders.  count > RELATION_BATCH.
-moments_t relation_pairs (const uint32_t *relative, size_t count);
+relation_t relation_pairs (const uint32_t *relative, size_t count);
 //  Rank correlation of the positions.  count >= 2.
-moments_t relation_rank (const uint32_t *relative, size_t count);
+relation_t relation_rank (const uint32_t *relative, size_t count);
 //  How far apart in the second order neighbours in the first are, on average, in parts of count and with the
 //  sign turned: large where neighbours stay near each other.  count >= 3.
-moments_t relation_nearness (const uint32_t *relative, size_t count);
+relation_t relation_nearness (const uint32_t *relative, size_t count);
 //  How many of the first order's last twentieth (count / 20, at least 1) come in the second's first.
 size_t relation_tail_to_head (const uint32_t *relative, size_t count);
 //  The size of that twentieth.

@@ -181,12 +181,12 @@ static void
 test_moments_are_exact (void **state)
 {
     (void) state;
-    moments_t (*const figures [2]) (const uint32_t *relative, size_t count)
+    relation_t (*const figures [2]) (const uint32_t *relative, size_t count)
         = { relation_rank, relation_nearness };
     for (size_t figure = 0; figure < 2; figure++) {
         uint32_t *ids = orders_ascending (7);
         double sum = 0, squares = 0;
-        moments_t claimed;
+        relation_t claimed;
         do {
             claimed = figures [figure] (ids, 7);
             sum += claimed.value;
@@ -209,7 +209,7 @@ test_table_moments_are_those_of_shuffles (void **state)
     double sum [2] = { 0 }, squares [2] = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
         uint32_t *ids = orders_shuffle (&random, COUNT);
-        moments_t both [2] = { relation_tenths (ids, COUNT), relation_pairs (ids, COUNT) };
+        relation_t both [2] = { relation_tenths (ids, COUNT), relation_pairs (ids, COUNT) };
         for (int figure = 0; figure < 2; figure++) {
             double z = (both [figure].value - both [figure].mean) / sqrt (both [figure].variance);
             sum [figure] += z;
