@@ -265,14 +265,6 @@ s_find_files (files_t *self, char *const *paths, size_t count)
     return true;
 }
 
-static void
-s_forget_files (files_t *self)
-{
-    for (size_t index = 0; index < self->count; index++)
-        free (self->paths [index]);
-    free (self->paths);
-}
-
 //  The path below the folder that all have in common.
 static const char *
 s_below (const files_t *self, size_t index)
@@ -428,20 +420,6 @@ s_picture (const pipeline_output_t *output, format_t format)
         : (picture_t) { shape [0], shape [1], shape [2] };
 }
 
-//  8 bits, height x width with three channels, one or none.
-static bool
-s_is_picture (const pipeline_output_t *output, format_t format)
-{
-    picture_t picture = s_picture (output, format);
-    return output->dtype == DTYPE_UINT8 && (picture.channels == 1 || picture.channels == 3);
-}
-
-static const char *
-s_extension (const pipeline_output_t *output, format_t format)
-{
-    return format == NPY? ".npy": s_picture (output, format).channels == 1? ".pgm": ".ppm";
-}
-
 static void
 s_write_planes (FILE *file, const picture_t *picture, const uint8_t *bytes)
 {
@@ -559,10 +537,11 @@ static bool
 s_write_output (const run_t *self, size_t index, size_t output)
 {
     const pipeline_output_t *array = pipeline_output (self->options.pipeline, output);
+    const char *extension = self->format == NPY? ".npy":
+        s_picture (array, self->format).channels == 1? ".pgm": ".ppm";
     char path [PATH_MAX];
     int bytes = snprintf (path, sizeof path, "%s/%s%s%s%s", self->options.out,
-        s_below (&self->files, index),
-        output? ".": "", output? array->name: "", s_extension (array, self->format));
+        s_below (&self->files, index), output? ".": "", output? array->name: "", extension);
     if (bytes >= (int) sizeof path)
         return complain ("prepare", "%s: %s", path, strerror (ENAMETOOLONG));
     return s_write (path, array, self->format, self->targets [output]);
@@ -723,13 +702,15 @@ s_time (const run_t *self)
 
 //  ---- all of them
 
+//  Pictures have 8 bits, height x width with three channels, one or none.
 static bool
 s_check_pictures (const run_t *self)
 {
     const pipeline_t *pipeline = self->options.pipeline;
-    for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
+    for (size_t index = 0; self->format != NPY && index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
-        if (self->options.format && !s_is_picture (output, self->format))
+        uint32_t channels = s_picture (output, self->format).channels;
+        if (output->dtype != DTYPE_UINT8 || (channels != 1 && channels != 3))
             return complain ("prepare",
                 "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
                 dtype_name (output->dtype));
@@ -783,7 +764,9 @@ s_clear (run_t *self)
         free (self->targets [index]);
     free (self->version);
     decoder_destroy (&self->decoder);
-    s_forget_files (&self->files);
+    for (size_t index = 0; index < self->files.count; index++)
+        free (self->files.paths [index]);
+    free (self->files.paths);
     pipeline_destroy (&self->options.pipeline);
 }
 

@@ -435,13 +435,6 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     return written;
 }
 
-static void
-s_tell_notices (run_t *self)
-{
-    for (char *notice; (notice = tureen_loader_notice (self->loader)); free (notice))
-        fprintf (stderr, "tureen read: %s\n", notice);
-}
-
 //  The next event, or TUREEN_TIMEOUT after a signal; counts the time that it took.
 static tureen_event_t
 s_next (run_t *self, tureen_batch_t **batch_p)
@@ -451,7 +444,8 @@ s_next (run_t *self, tureen_batch_t **batch_p)
     *batch_p = NULL;
     while (event == TUREEN_TIMEOUT && !s_signal) {
         event = tureen_loader_next_within (self->loader, batch_p, POLL_MS);
-        s_tell_notices (self);
+        for (char *notice; (notice = tureen_loader_notice (self->loader)); free (notice))
+            fprintf (stderr, "tureen read: %s\n", notice);
     }
     self->waiting += clock_seconds (CLOCK_MONOTONIC) - begin;
     if (event == TUREEN_BATCH) {

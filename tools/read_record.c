@@ -158,22 +158,16 @@ s_open_ids (read_record_t *self)
     return false;
 }
 
-//  What is behind a run that has come to `behind`, once it has had that id: one sample more; in a list the
-//  places up to the nearest one with it, since what cannot be read is in the list and not in the file.
-static uint64_t
-s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
-{
-    while (self->given.list && behind < self->given.list_count && self->given.list [behind] != id)
-        behind++;
-    return behind + 1;
-}
-
-//  Did the state have that id, after *behind_p others of the line (of a list: places)?  A rank's line has but
-//  some of those that the state counts: then it is the state's words that tell.
+//  Did the state have that id, after *behind_p others of the line (of a list: places)?  Then one sample more
+//  is behind it; in a list the places up to the nearest one with that id, since what cannot be read is in the
+//  list and not in the file.  A rank's line has but some of those that the state counts: then it is the
+//  state's words that tell.
 static bool
 s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id, uint64_t *behind_p)
 {
-    *behind_p = s_advance (self, *behind_p, id);
+    while (self->given.list && *behind_p < self->given.list_count && self->given.list [*behind_p] != id)
+        ++*behind_p;
+    ++*behind_p;
     return *behind_p <= taken->count && (taken->list
         || (id / 64 < taken->word_count && taken->words [id / 64] >> id % 64 & 1));
 }

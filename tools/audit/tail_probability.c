@@ -53,21 +53,15 @@ s_gamma_upper (double shape, double x)
     }
 }
 
-static double
-s_gamma_tail (double shape, double x)
-{
-    if (x <= 0)
-        return 1;
-    return x < shape + 1? 1 - s_gamma_lower (shape, x): s_gamma_upper (shape, x);
-}
-
 double
 tail_probability_skewed (double z, double skewness)
 {
     if (skewness < TAILS_SKEWNESS_LEAST)
         return tail_probability_normal (z);
-    double shape = 4 / (skewness * skewness);
-    double tail = s_gamma_tail (shape, shape + z * sqrt (shape));
+    double shape = 4 / (skewness * skewness), x = shape + z * sqrt (shape);
+    if (x <= 0)
+        return 1;
+    double tail = x < shape + 1? 1 - s_gamma_lower (shape, x): s_gamma_upper (shape, x);
     return tail < 0? 0: tail;
 }
 

@@ -26,17 +26,11 @@ s_z (const verify_figure_t *figure)
     return (figure->value - figure->expected) / figure->spread;
 }
 
-//  Too far off on either side, on the lower or on the upper one.
+//  Too far off on either side.
 static void
 s_both (verify_figure_t *figure)
 {
     figure->p = fmin (1, 2 * tail_probability_normal (fabs (s_z (figure))));
-}
-
-static void
-s_below (verify_figure_t *figure)
-{
-    figure->p = tail_probability_normal (-s_z (figure));
 }
 
 
@@ -77,7 +71,7 @@ s_jumps (const look_t *look, verify_figure_t *figure)
     figure->value = sum;
     figure->expected = (n * n - 1) / 3;
     figure->spread = sqrt ((n - 2) * (n + 1) * (4 * n - 7) / 90);
-    s_below (figure);
+    figure->p = tail_probability_normal (-s_z (figure));
 }
 
 static void

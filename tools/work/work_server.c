@@ -260,20 +260,13 @@ s_welcome (work_server_t *self)
     s_say (self, "lends %u processor%s", self->hello.processors, self->hello.processors == 1? "": "s");
 }
 
-static void
-s_refused (work_server_t *self, const frame_t *frame, work_task_t **free_p)
-{
-    char reason [WORK_REASON_BYTES];
-    refusal_t refusal;
-    s_give_up (self, free_p, work_refused_read (frame, reason, &refusal)? reason: refusal.message);
-}
-
 //  False: the server sends what cannot be; refusal says what.
 static bool
 s_take_message (work_server_t *self, work_task_t **free_p, int64_t now_ms, refusal_t *refusal)
 {
     frame_t frames [MESSAGE_FRAMES_MAX];
     wire_head_t head;
+    char reason [WORK_REASON_BYTES];
     size_t count = self->message.count;
     if (count > MESSAGE_FRAMES_MAX || self->message.frames [0].size != sizeof head)
         return refuse (refusal, "malformed", "a message without a head");
@@ -294,7 +287,7 @@ s_take_message (work_server_t *self, work_task_t **free_p, int64_t now_ms, refus
         s_welcome (self);
         return true;
     case WIRE_WORK_REFUSED:
-        s_refused (self, &frames [1], free_p);
+        s_give_up (self, free_p, work_refused_read (&frames [1], reason, refusal)? reason: refusal->message);
         return true;
     case WIRE_WORK_PIPELINE:
         return s_take_pipeline (self, &frames [1], refusal);
