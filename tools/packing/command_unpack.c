@@ -37,7 +37,7 @@ typedef struct {
     bool *is_back;                      //  by id
     uint64_t samples, bytes;            //  that are back
     int fatal;                          //  -errno: writing cannot go on
-    pack_meter_t meter;
+    pack_report_meter_t meter;
 } unpack_t;
 
 //  ---- arguments
@@ -244,7 +244,7 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
                 s_remove_field (self, sample->id, before);      //  all its files or none
             self->bytes = bytes_before;
             char name [PACK_REPORT_NAME_BYTES];
-            pack_meter_clear (&self->meter);
+            progress_clear (&self->meter.progress);
             complain ("unpack", "cannot write '%s' of the field '%s': %s%s",
                 pack_report_name (self->catalogue, sample->id, field, name),
                 catalogue_field_name (self->catalogue, field), strerror (-rc), rlimits_remedy (-rc));
@@ -260,9 +260,9 @@ static bool
 s_on_sample (void *context, const pack_scan_sample_t *sample)
 {
     unpack_t *self = context;
-    pack_meter_add (&self->meter, pack_sample_bytes (catalogue_pack (self->catalogue), sample->id));
+    pack_report_read (&self->meter, pack_sample_bytes (catalogue_pack (self->catalogue), sample->id));
     if (sample->damage) {
-        pack_meter_clear (&self->meter);
+        progress_clear (&self->meter.progress);
         pack_report_sample (stderr, self->catalogue, sample);
     }
     if (!sample->is_whole)
@@ -278,7 +278,7 @@ static void
 s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
 {
     unpack_t *self = context;
-    pack_meter_clear (&self->meter);
+    progress_clear (&self->meter.progress);
     pack_report_volume (stderr, self->catalogue, volume, damage, is_lost);
 }
 
@@ -337,7 +337,7 @@ s_finish (unpack_t *self)
             samples);
     printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
         plural (samples), (double) self->bytes / 1e6,
-        labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
+        labels? ", and ": "", labels? labels: "", pack_report_seconds (&self->meter));
     pack_report_tiled (stdout, self->catalogue);
     if (!self->classes && unpack_labels_have_names (self->catalogue))
         printf ("the pack has names of %" PRIu32 " class%s, which no file tells: --classes FILE writes "
@@ -355,9 +355,9 @@ s_unpack (unpack_t *self)
         complain ("unpack", "not enough memory");
     if (!self->is_back || !s_open_target (self) || !s_write_names (self))
         return EXIT_UNUSABLE;
-    pack_meter_begin (&self->meter, "unpacking", catalogue_pack (self->catalogue));
+    pack_report_begin (&self->meter, "unpacking", catalogue_pack (self->catalogue));
     int rc = pack_scan (self->catalogue, &events, self);
-    pack_meter_clear (&self->meter);
+    progress_clear (&self->meter.progress);
     if (rc == 0)
         return s_finish (self);
     if (!self->fatal && rc == -ENOMEM)

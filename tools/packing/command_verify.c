@@ -33,7 +33,7 @@ typedef struct {
     uint64_t paddings;
     pack_report_clipped_t clipped;
     verify_order_t order;
-    pack_meter_t meter;
+    pack_report_meter_t meter;
     json_t *samples, *volumes, *padding;        //  --json only
 } verify_t;
 
@@ -101,7 +101,7 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
     verify_t *self = context;
     uint64_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
     self->bytes += sample->bytes? bytes: 0;
-    pack_meter_add (&self->meter, bytes);
+    pack_report_read (&self->meter, bytes);
     if (sample->bytes)
         pack_report_note_clipped (&self->clipped, self->catalogue, sample->id, sample->bytes,
             catalogue_file_bytes (self->catalogue, sample->id, 0));
@@ -111,7 +111,7 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
     if (self->json)
         s_keep_sample (self, sample);
     else {
-        pack_meter_clear (&self->meter);
+        progress_clear (&self->meter.progress);
         pack_report_sample (stdout, self->catalogue, sample);
     }
     return true;
@@ -131,7 +131,7 @@ s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
             damage, "lost", (json_int_t) (is_lost? count: 0), "first_place", (json_int_t) first, "samples",
             (json_int_t) count));
     else {
-        pack_meter_clear (&self->meter);
+        progress_clear (&self->meter.progress);
         pack_report_volume (stdout, self->catalogue, volume, damage, is_lost);
     }
 }
@@ -145,7 +145,7 @@ s_on_padding (void *context, uint32_t volume, uint32_t chunk)
         json_array_append_new (self->padding, json_pack ("{s:I, s:I}", "volume", (json_int_t) volume, "chunk",
             (json_int_t) chunk));
     else {
-        pack_meter_clear (&self->meter);
+        progress_clear (&self->meter.progress);
         printf (PACK_VOLUME_NAME ": chunk %" PRIu32 ": the padding behind it is not zero: no sample is "
             "harmed\n", volume,
             chunk);
@@ -292,10 +292,10 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
-    pack_meter_begin (&self->meter, "verifying", catalogue_pack (self->catalogue));
+    pack_report_begin (&self->meter, "verifying", catalogue_pack (self->catalogue));
     int rc = pack_scan (self->catalogue, &events, self);
-    double seconds = pack_meter_seconds (&self->meter);
-    pack_meter_clear (&self->meter);
+    double seconds = pack_report_seconds (&self->meter);
+    progress_clear (&self->meter.progress);
     if (rc && rc != -ENOMEM) {
         complain ("verify", "'%s': %s: verify again when the store answers", self->path, transfer_error (rc));
         return EXIT_UNUSABLE;

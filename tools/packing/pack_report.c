@@ -113,7 +113,7 @@ pack_report_tiled (FILE *stream, const catalogue_t *catalogue)
 //  ---- how far
 
 void
-pack_meter_begin (pack_meter_t *self, const char *what, const pack_t *pack)
+pack_report_begin (pack_report_meter_t *self, const char *what, const pack_t *pack)
 {
     self->began = progress_seconds (&self->progress);
     self->bytes = self->samples = 0;
@@ -122,22 +122,16 @@ pack_meter_begin (pack_meter_t *self, const char *what, const pack_t *pack)
 }
 
 double
-pack_meter_seconds (const pack_meter_t *self)
+pack_report_seconds (const pack_report_meter_t *self)
 {
     return progress_seconds (&self->progress) - self->began;
 }
 
 void
-pack_meter_add (pack_meter_t *self, uint64_t bytes)
+pack_report_read (pack_report_meter_t *self, uint64_t bytes)
 {
     self->bytes += bytes;
     progress_tell (&self->progress, self->bytes, ++self->samples);
-}
-
-void
-pack_meter_clear (pack_meter_t *self)
-{
-    progress_clear (&self->progress);
 }
 
 //  ---- values that images lose

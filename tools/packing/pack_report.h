@@ -33,14 +33,14 @@ typedef struct {
     progress_t progress;
     double began;                       //  the reading, after the pack was opened
     uint64_t bytes, samples;
-} pack_meter_t;
+} pack_report_meter_t;
 
 //  what: static, "verifying".  The progress is there, from progress_begin.
-void pack_meter_begin (pack_meter_t *self, const char *what, const pack_t *pack);
-void pack_meter_add (pack_meter_t *self, uint64_t bytes);
-//  Takes the line away, so that another may be written; the meter goes on.
-void pack_meter_clear (pack_meter_t *self);
-double pack_meter_seconds (const pack_meter_t *self);
+void pack_report_begin (pack_report_meter_t *self, const char *what, const pack_t *pack);
+//  One sample more is read, of so many bytes.
+void pack_report_read (pack_report_meter_t *self, uint64_t bytes);
+//  Since pack_report_begin.
+double pack_report_seconds (const pack_report_meter_t *self);
 
 //  ---- values that images lose
 
