@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "clock.h"
 #include "utf8.h"
 
 enum {
@@ -198,7 +199,7 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
     task->next = NULL;
     task->server = self;
     task->session = self->session;
-    task->arrived_ns = work_task_now_ns ();
+    task->arrived_ns = clock_now_ns ();
     task->is_golden = false;
     task->number = number;
     task->wire = wire;
@@ -410,7 +411,7 @@ s_answer (work_server_t *self, work_task_t *task)
         bytes = (const uint8_t *) task->what;
         left = strlen (task->what);
     }
-    task->result.held_ns = (uint64_t) (work_task_now_ns () - task->arrived_ns);
+    task->result.held_ns = clock_now_ns () - task->arrived_ns;
     frames [0] = (message_frame_t) { (const uint8_t *) &task->result, sizeof task->result };
     do {
         size_t size = left < WIRE_FRAME_BYTES_MAX? left: WIRE_FRAME_BYTES_MAX;

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "clock.h"
 #include "decoder.h"
 #include "pack_index.h"
@@ -13,14 +12,6 @@ typedef struct {
     decoder_t *decoder;
     uint64_t charged_ns;
 } worker_t;
-
-int64_t
-work_task_now_ns (void)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_MONOTONIC, &time);
-    return (int64_t) time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 work_task_t *
 work_task_new (void)

@@ -17,7 +17,7 @@ typedef struct work_task {
     struct work_task *next;             //  free, or waiting
     struct work_server *server;
     uint64_t session;                   //  of the server's connections: answers of earlier ones are dropped
-    int64_t arrived_ns;
+    uint64_t arrived_ns;                //  clock.h
     bool is_golden;
     uint64_t nonce, digests [GOLDEN_SAMPLES];   //  golden
     bool is_made;
@@ -48,8 +48,5 @@ void work_task_clear (work_task_t *self);
 void *work_task_worker_new (void);
 void work_task_worker_destroy (void *worker);
 void work_task_carry_out (void *worker, void *task);
-
-//  Nanoseconds of a monotonic clock.
-int64_t work_task_now_ns (void);
 
 #endif
