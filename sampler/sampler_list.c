@@ -99,7 +99,7 @@ s_fit (sampler_list_t *self)
 }
 
 sampler_list_t *
-sampler_list_new_part (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step, uint32_t first)
+sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step, uint32_t first)
 {
     assert (ids);
     assert (first < step && first < count);
@@ -119,19 +119,13 @@ sampler_list_new_part (uint32_t *ids, size_t count, uint32_t sample_count, uint3
 }
 
 sampler_list_t *
-sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count)
-{
-    return sampler_list_new_part (ids, count, sample_count, 1, 0);
-}
-
-sampler_list_t *
 sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count)
 {
     uint32_t *copy = malloc (count * sizeof *copy);
     if (!copy)
         return NULL;
     memcpy (copy, ids, count * sizeof *copy);
-    sampler_list_t *self = sampler_list_new (copy, count, sample_count);
+    sampler_list_t *self = sampler_list_new (copy, count, sample_count, 1, 0);
     if (!self)
         free (copy);
     return self;

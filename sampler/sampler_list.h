@@ -13,13 +13,12 @@
 
 typedef struct sampler_list sampler_list_t;
 
-//  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no
-//  memory, and ids are still the caller's.
-sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count);
-//  The same of a node's places: of `count`, each step-th from `first` < count on.
-sampler_list_t *sampler_list_new_part (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step,
+//  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  A node
+//  has each step-th place from first < count on; step 1, first 0: all.  NULL: no memory, and ids still are
+//  the caller's.
+sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step,
     uint32_t first);
-//  The same of ids that stay the caller's.
+//  A list of all these ids, which stay the caller's.
 sampler_list_t *sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count);
 //  One more holder: each ends with sampler_list_destroy.
 sampler_list_t *sampler_list_hold (sampler_list_t *self);

@@ -148,7 +148,7 @@ s_list (join_t *self, const frame_t *frames, refusal_t *refusal)
         return refuse (refusal, "bad_request", "a list of %zu ids over %u nodes leaves some node none: take "
             "fewer nodes", self->list_whole, self->request.nodes);
     }
-    self->terms.list_made = sampler_list_new_part (ids, self->list_whole, samples, self->request.nodes,
+    self->terms.list_made = sampler_list_new (ids, self->list_whole, samples, self->request.nodes,
         self->request.node);
     if (!self->terms.list_made) {
         free (ids);

@@ -87,7 +87,7 @@ test_a_made_list_is_as_a_copied_one (void **state)
         uint32_t different = 1 + (uint32_t) test_below (&random, SAMPLES);
         for (size_t place = 0; place < count; place++)
             copy [place] = ids [place] = (uint32_t) test_below (&random, different);
-        sampler_list_t *made = sampler_list_new (ids, count, SAMPLES);
+        sampler_list_t *made = sampler_list_new (ids, count, SAMPLES, 1, 0);
         assert_non_null (made);
         sampler_t *samplers [2];
         uint32_t jobs [2];
@@ -129,7 +129,7 @@ test_a_part_of_a_list_holds_what_it_says (void **state)
         assert_non_null (ids);
         for (uint32_t place = 0; place < SAMPLES; place++)
             ids [place] = SAMPLES - 1 - place;
-        sampler_list_t *made = sampler_list_new_part (ids, SAMPLES, SAMPLES, step, step - 1);
+        sampler_list_t *made = sampler_list_new (ids, SAMPLES, SAMPLES, step, step - 1);
         assert_non_null (made);
         size_t held = malloc_usable_size ((void *) sampler_list_ids (made))
             + malloc_usable_size ((void *) sampler_list_occurrences (made))
@@ -202,7 +202,7 @@ s_join_listed (listed_t *self, size_t round, uint64_t *random)
         if (place % self->nodes == self->node)
             self->list [self->count++] = ids [place];
     }
-    sampler_list_t *made = sampler_list_new_part (ids, whole, MODEL_IDS, self->nodes, self->node);
+    sampler_list_t *made = sampler_list_new (ids, whole, MODEL_IDS, self->nodes, self->node);
     assert_non_null (made);
     assert_int_equal (sampler_list_count (made), self->count);
     for (uint64_t drops = test_below (random, 4); drops > 0; drops--)
