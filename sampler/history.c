@@ -237,12 +237,6 @@ history_remaining (const history_t *self)
     return self->remaining;
 }
 
-uint64_t
-history_epochs (const history_t *self)
-{
-    return self->epochs;
-}
-
 void
 history_each (const history_t *self, void (*visit) (void *context, uint32_t id), void *context)
 {

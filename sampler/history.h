@@ -97,8 +97,6 @@ void history_draw (history_t *self, uint32_t id);
 void history_drop (history_t *self, uint32_t id);
 //  All the data remain again.  What was left out of the last epoch counts as its end.
 void history_epoch_begin (history_t *self);
-//  Epochs begun since birth, the first not counted.
-uint64_t history_epochs (const history_t *self);
 
 //  Calls visit for each sample of the data, ascending.
 void history_each (const history_t *self, void (*visit) (void *context, uint32_t id), void *context);

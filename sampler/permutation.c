@@ -1,7 +1,6 @@
 #include "permutation.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "random.h"
 
@@ -13,14 +12,6 @@ enum {
 
 _Static_assert (ROUNDS_SMALL % 2 == 0 && ROUNDS_LARGE % 2 == 0, "rows and columns in turn");
 _Static_assert (PERMUTATION_TABLE_MAX <= 256, "a rank of the table fits a byte");
-
-static inline uint64_t
-s_mix (uint64_t number)
-{
-    number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
-    number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
-    return number ^ (number >> 31);
-}
 
 //  Fisher and Yates.
 static void
@@ -53,26 +44,12 @@ permutation_new (uint64_t seed, uint64_t epoch, uint32_t n)
 {
     assert (n > 0);
     permutation_t self = { .count = n };
-    random_t random = random_from_seed (s_mix (s_mix (s_mix (seed) ^ epoch) ^ n));
+    random_t random = random_from_seed (random_mix (random_mix (random_mix (seed) ^ epoch) ^ n));
     if (n <= PERMUTATION_TABLE_MAX)
         s_fill_table (&self, &random);
     else
         s_lay_grid (&self, &random);
     return self;
-}
-
-//  How far a cell in this column moves to another row; the caller reduces results above rows.
-static inline uint32_t
-s_row_step (const permutation_t *self, uint32_t round, uint32_t column)
-{
-    return (uint32_t) s_mix (self->keys [round] ^ column);
-}
-
-//  How far a cell in this row moves to another column: below columns.
-static inline uint32_t
-s_column_step (const permutation_t *self, uint32_t round, uint32_t row)
-{
-    return (uint32_t) ((s_mix (self->keys [round] ^ row) >> 32) * self->columns >> 32);
 }
 
 //  Rows and columns are at most 65536 each, so that a cell's number fits.
@@ -86,30 +63,10 @@ permutation_at (const permutation_t *self, uint32_t position)
     do {
         uint32_t row = cell & (self->rows - 1), column = cell / self->rows;
         for (uint32_t round = 0; round < self->rounds; round += 2) {
-            row = (row + s_row_step (self, round, column)) & (self->rows - 1);
-            column += s_column_step (self, round + 1, row);
+            row = (row + (uint32_t) random_mix (self->keys [round] ^ column)) & (self->rows - 1);
+            column += (uint32_t) ((random_mix (self->keys [round + 1] ^ row) >> 32) * self->columns >> 32);
             if (column >= self->columns)
                 column -= self->columns;
-        }
-        cell = column * self->rows + row;
-    } while (cell >= self->count);
-    return cell;
-}
-
-//  The same way back.
-uint32_t
-permutation_position (const permutation_t *self, uint32_t rank)
-{
-    assert (rank < self->count);
-    if (self->count <= PERMUTATION_TABLE_MAX)
-        return (uint32_t) ((const uint8_t *) memchr (self->ranks, (int) rank, self->count) - self->ranks);
-    uint32_t cell = rank;
-    do {
-        uint32_t row = cell & (self->rows - 1), column = cell / self->rows;
-        for (uint32_t round = self->rounds; round > 0; round -= 2) {
-            uint32_t step = s_column_step (self, round - 1, row);
-            column = column >= step? column - step: column + self->columns - step;
-            row = (row - s_row_step (self, round - 2, column)) & (self->rows - 1);
         }
         cell = column * self->rows + row;
     } while (cell >= self->count);

@@ -4,8 +4,8 @@
  *  keeps values of it, and a change here is a new order, not a repair.  Another seed, epoch or n gives an
  *  unrelated order.
  *
- *  Numbers are unsigned and wrap; mix is splitmix64's last step, a function from 64 to 64 bits; random is a
- *  random_t with the state mix (mix (mix (seed) ^ epoch) ^ n).
+ *  Numbers are unsigned and wrap; mix is splitmix64's last step, a function from 64 to 64 bits (random_mix);
+ *  random is a random_t with the state mix (mix (mix (seed) ^ epoch) ^ n).
  *
  *  n <= 64: a table.  ranks = 0, 1, 2 ...; for place = n - 1 down to 1, ranks [place] changes places with
  *  ranks [random_below (place + 1)].  random_below (bound) takes the next number for which the product of
@@ -49,7 +49,5 @@ typedef struct {
 permutation_t permutation_new (uint64_t seed, uint64_t epoch, uint32_t n);
 //  Which of the n comes at a position; position < n.
 uint32_t permutation_at (const permutation_t *self, uint32_t position);
-//  At which position rank comes: the inverse; rank < n.
-uint32_t permutation_position (const permutation_t *self, uint32_t rank);
 
 #endif

@@ -23,17 +23,23 @@ random_from_seed (uint64_t seed)
     return (random_t) { .state = seed };
 }
 
+//  The last step of splitmix64: a permutation of all numbers that scatters them.
+static inline uint64_t
+random_mix (uint64_t number)
+{
+    number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+    number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+    return number ^ (number >> 31);
+}
+
 //  64 uniform bits.
 static inline uint64_t
 random_next (random_t *self)
 {
-    uint64_t mixed = (self->state += 0x9e3779b97f4a7c15u);
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    return mixed ^ (mixed >> 31);
+    return random_mix (self->state += 0x9e3779b97f4a7c15u);
 }
 
-//  The first number from a state: a function of it that scatters.
+//  The first number from a state.
 static inline uint64_t
 random_first (uint64_t state)
 {
