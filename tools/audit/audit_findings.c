@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "plural.h"
 
 enum { FINDING_TEXT_BYTES = 960, PLACED = 2 };
 
@@ -31,13 +32,6 @@ s_say (draft_t *self, const char *format, ...)
     va_start (arguments, format);
     vsnprintf (self->text + used, sizeof self->text - used, format, arguments);
     va_end (arguments);
-}
-
-//  A number with its noun.
-static const char *
-s_plural (uint64_t count)
-{
-    return count == 1? "": "s";
 }
 
 static void
@@ -89,11 +83,11 @@ s_keep (record_t *record, draft_t *self)
 
 //  "; 3 more epochs do so"
 static void
-s_say_others (draft_t *self, const char *singular, const char *plural)
+s_say_others (draft_t *self, const char *one_does, const char *many_do)
 {
     size_t others = self->finding.epoch_count > 1? self->finding.epoch_count - 1: 0;
     if (others)
-        s_say (self, "; %zu more epoch%s %s", others, s_plural (others), others == 1? singular: plural);
+        s_say (self, "; %zu more epoch%s %s", others, plural (others), others == 1? one_does: many_do);
 }
 
 //  --------------------------------------------------------------------------
@@ -187,9 +181,9 @@ s_say_odd (draft_t *self, const job_t *job, const epoch_t *epoch)
     if (self->finding.kind == AUDIT_MISSING)
         s_say (self, " lacks %" PRIu64 " of %" PRIu64 " samples:", ids->count, job->shown.samples);
     if (self->finding.kind == AUDIT_DOUBLED)
-        s_say (self, " has %" PRIu64 " sample%s more than once:", ids->count, s_plural (ids->count));
+        s_say (self, " has %" PRIu64 " sample%s more than once:", ids->count, plural (ids->count));
     if (self->finding.kind == AUDIT_FOREIGN)
-        s_say (self, " has %" PRIu64 " id%s that %s not of its data:", ids->count, s_plural (ids->count),
+        s_say (self, " has %" PRIu64 " id%s that %s not of its data:", ids->count, plural (ids->count),
             ids->count == 1? "is": "are");
     s_say_ids (self, job, epoch, ids);
 }
@@ -460,7 +454,7 @@ s_judge_trials (record_t *record, const trial_t *const *failed, size_t count)
     draft.finding.p = worst->made.p;
     s_say_trial (&draft, record, worst);
     if (worst->look == LOOK_GROUP && count > 1)
-        s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, s_plural (count - 1),
+        s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, plural (count - 1),
             count == 2? "s": "");
     s_keep (record, &draft);
 }
@@ -563,7 +557,7 @@ s_note_unfinished (record_t *record, size_t job_index)
         s_say (&draft, "epoch %" PRIu64 " is unfinished", epoch->number);
         if (epoch->unfinished_in != AUDIT_NO_PART)
             s_say (&draft, " in %.200s", job->parts->part [epoch->unfinished_in].name);
-        s_say (&draft, ": %zu sample%s so far", epoch->count, s_plural (epoch->count));
+        s_say (&draft, ": %zu sample%s so far", epoch->count, plural (epoch->count));
         s_keep (record, &draft);
     }
 }
