@@ -23,6 +23,8 @@ typedef struct {
     size_t asked;                       //  questions under way
     //  By the watched clock: the last message; since when it is asked without a pause; the last ping.
     uint64_t heard_ns, waits_ns, pinged_ns;
+    uint64_t vain_ns;                   //  for so long it was asked since the last message, until all was
+                                        //  given up
     int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
     uint64_t probed_ns;                 //  0: the probe is not under way
@@ -54,6 +56,7 @@ struct peers {
     peer_view_t *views;                      //  by data set
     bool is_stale;                      //  views
     int64_t look_ms, change_ms;         //  of links and of views: the next look
+    int64_t try_ms;                     //  no member that looks slow is asked before
     peer_question_t *questions [PEERS_QUESTIONS_MAX];
     size_t question_count;
     peer_question_t *done [PEERS_QUESTIONS_MAX];
@@ -215,8 +218,8 @@ enum {
     SILENT_MS = 2000, PING_MS = 1000,
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
-    TRY_MS = 5000, TRY_PART = 4,        //  a peer that looks slow is asked for one block every TRY_MS, or
-                                        //  TRY_PART times as long as the last such block took
+    TRY_MS = 5000,                      //  a peer that looks slow is asked for one block so often, and
+    TRY_PART = 4,                       //  all such blocks take one part in so many of the time
     UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
     LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
     ANSWER_BYTES_MAX = PEER_BLOCK_BYTES + 64,   //  with what CURVE adds
@@ -326,8 +329,8 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     question->is_answered = is_answered;
     question->nanoseconds = self->clock.now_ns - question->began_ns;
     if (link->is_tried) {
-        int64_t took_ms = (int64_t) (question->nanoseconds / NS);
-        link->try_ms = clock_now_ms () + (TRY_PART * took_ms > TRY_MS? TRY_PART * took_ms: TRY_MS);
+        link->try_ms = clock_now_ms () + TRY_MS;
+        self->try_ms = clock_now_ms () + TRY_PART * (int64_t) (question->nanoseconds / NS);
         way_meter_forget (&link->meter);    //  this one tells more than all before
     }
     link->is_tried = false;
@@ -341,6 +344,13 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     self->done [self->done_count++] = question;
 }
 
+//  Of a member that is asked: its last message, or when the asking began.
+static uint64_t
+s_silent_since (const peer_link_t *link)
+{
+    return link->waits_ns > link->heard_ns? link->waits_ns: link->heard_ns;
+}
+
 static void
 s_give_up_late (peers_t *self, peer_question_t *question)
 {
@@ -351,6 +361,8 @@ s_give_up_late (peers_t *self, peer_question_t *question)
     s_note_missed (self, link, question);
     peer_patience_grow (&self->patience);
     s_settle (self, question, false);
+    if (link->asked == 0)
+        link->vain_ns += self->clock.now_ns - s_silent_since (link);
 }
 
 //  What was asked before is not waited for, and a new connection has nothing of it in its queues.
@@ -368,7 +380,7 @@ s_set_away (peers_t *self, size_t member)
     link->state = PEER_AWAY;
     pthread_mutex_unlock (&self->lock);
     link->away_ms = clock_now_ms ();
-    link->pinged_ns = 0;
+    link->pinged_ns = link->vain_ns = 0;
     self->is_stale = true;              //  its blocks get other homes after a while
 }
 
@@ -447,15 +459,16 @@ s_has_answer (const peer_link_t *link)
         && (events & ZMQ_POLLIN);
 }
 
-//  Whether an answer is due for so long that the member is away.  What came, and only is not read yet because
-//  this thread had no time, is not silence.
+//  Whether an answer is due for so long that the member is away.  What was waited for before it was given up
+//  counts: a reader that asks for one block at a time gives up each question before it makes a silence.  What
+//  came, and only is not read yet because this thread had no time, is not silence.
 static bool
 s_is_silent (const peers_t *self, const peer_link_t *link)
 {
     uint64_t since_ns = link->heard_ns, least_ns = (uint64_t) SILENT_MS * NS,
         patience_ns = link->asked > 0? peer_patience_ns (&self->patience): 0;
     if (link->asked > 0)
-        since_ns = link->waits_ns > since_ns? link->waits_ns: since_ns;
+        since_ns = s_silent_since (link) - link->vain_ns;
     else
     if (link->state == PEER_HERE && link->pinged_ns > link->heard_ns)
         since_ns = link->pinged_ns;
@@ -552,7 +565,18 @@ s_look (peers_t *self)
 
 //  -- the choice
 
-//  A peer that looks too slow is asked all the same now and then, since it may be quicker by now.
+//  Whether a member that looks too slow is asked.
+static bool
+s_is_trying (const peers_t *self)
+{
+    for (size_t at = 0; at < self->link_count; at++)
+        if (self->links [at].is_tried && self->links [at].asked > 0)
+            return true;
+    return false;
+}
+
+//  A peer that looks too slow is asked all the same now and then, since it may be quicker by now.  One at a
+//  time, and rarely where it takes long: with many slow members a reader would wait for tries alone.
 static bool
 s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
@@ -563,9 +587,23 @@ s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
     if (by_peer <= SOON_SECONDS || by_peer <= PREFERENCE * by_store)
         return false;
     int64_t now_ms = clock_now_ms ();
-    if (now_ms < link->try_ms || link->asked > 0)
+    if (now_ms < link->try_ms || now_ms < self->try_ms || link->asked > 0 || s_is_trying (self))
         return true;
     link->is_tried = true;
+    return false;
+}
+
+//  Whether the member may be asked for a block: it is there, and not slower than the store.
+static bool
+s_may_ask (peers_t *self, peer_link_t *link, size_t bytes)
+{
+    if (link->state == PEER_AWAY || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
+        return false;
+    if (!s_is_too_slow (self, link, bytes))
+        return true;
+    pthread_mutex_lock (&self->lock);
+    link->figures.slower++;
+    pthread_mutex_unlock (&self->lock);
     return false;
 }
 
@@ -573,18 +611,16 @@ s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 //  the one that would be the home without this server has it if this one is new, or was away.  If that did
 //  not help of late, as when all caches are empty, it is tried rarely.
 static bool
-s_choose_before (peers_t *self, size_t data, uint64_t block, peer_question_t *question)
+s_choose_before (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_question_t *question)
 {
     peer_view_t *view = &self->views [data];
     //  Its home if this server were not.
     size_t before = view->without? view->without_links [homes_of (view->without,
         s_block_id (self, data, block))]: SIZE_MAX;
-    if (before == SIZE_MAX || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
-        return false;
-    if (view->unhelpful >= UNHELPFUL_MAX && ++view->unhelpful % UNHELPFUL_MAX)
+    if (before == SIZE_MAX || (view->unhelpful >= UNHELPFUL_MAX && ++view->unhelpful % UNHELPFUL_MAX))
         return false;
     question->member = before;
-    return self->links [question->member].state != PEER_AWAY;
+    return s_may_ask (self, &self->links [before], bytes);
 }
 
 peers_way_t
@@ -598,17 +634,9 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
     peer_link_t *link = &self->links [home];
     question->is_before = link->is_own;
     if (link->is_own)
-        return s_choose_before (self, data, block, question)? PEERS_BEFORE: PEERS_HERE;
-    if (link->state == PEER_AWAY || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
-        return PEERS_STORE;
-    if (s_is_too_slow (self, link, bytes)) {
-        pthread_mutex_lock (&self->lock);
-        link->figures.slower++;
-        pthread_mutex_unlock (&self->lock);
-        return PEERS_STORE;
-    }
+        return s_choose_before (self, data, block, bytes, question)? PEERS_BEFORE: PEERS_HERE;
     question->member = home;
-    return PEERS_PEER;
+    return s_may_ask (self, link, bytes)? PEERS_PEER: PEERS_STORE;
 }
 
 bool

@@ -46,7 +46,8 @@ typedef enum {
     ONE_FETCHES,                        //  one has nothing yet, and reads a store that is slow for all
     ONE_COLD,
     DIES_AND_RETURNS,
-    SILENT, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS, COMES_AND_GOES, FAILS_LATE, DAMAGES, REFUSES,
+    SILENT, SILENT_AMONG_SLOW, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS, COMES_AND_GOES, FAILS_LATE,
+    DAMAGES, REFUSES,
     TROUBLES
 } trouble_t;
 //  What an epoch may be: so many times as long as without the trouble; so many questions given up; and of the
@@ -64,8 +65,9 @@ static const struct {
     [ONE_FETCHES] = { "has nothing, and a slow store", 0, 2 * SLOTS, IN_ALL },
     [ONE_COLD] = { "slow at first", SLOWEST, BLOCKS, IN_SECOND_HALF },
     [DIES_AND_RETURNS] = { "dies and returns", SLOWEST, BLOCKS, IN_SECOND_HALF },
-    [SILENT] = { "silent", SLOWEST, BLOCKS, ANY },
-    [PINGS_ONLY] = { "answers PING and no GET", SLOWEST, BLOCKS, ANY },
+    [SILENT] = { "silent", SLOWEST, SLOTS + 4, ANY },
+    [SILENT_AMONG_SLOW] = { "silent, and all others slow", SLOWEST, 4 * SLOTS, ANY },
+    [PINGS_ONLY] = { "answers PING and no GET", SLOWEST, SLOTS + 4, ANY },
     [SLOW] = { "slow by a thousand", SLOWEST, BLOCKS, ANY },
     [LOSES_HALF] = { "loses every second answer", SLOWEST, BLOCKS, ANY },
     [HALF_OF_BLOCKS] = { "never gives half of its blocks", SLOWEST, BLOCKS, ANY },
@@ -109,6 +111,7 @@ static struct {
     bool is_machine;                    //  that stalls: what is under way to it comes later too
     bool is_mute;                       //  the faulty member answers no pings either when it answers nothing
     bool is_back;                       //  DIES_AND_RETURNS: it is asked again soon
+    bool is_new;                        //  the reader's server: it is the home of blocks that it has not
 } world;
 
 //  Milliseconds since the epoch began.
@@ -122,7 +125,7 @@ static bool
 s_is_down (size_t member, int64_t now_ns)
 {
     int64_t now_ms = s_epoch_ms (now_ns);
-    return member == world.faulty && (world.trouble == SILENT
+    return member == world.faulty && (world.trouble == SILENT || world.trouble == SILENT_AMONG_SLOW
         || (world.trouble == COMES_AND_GOES && world.is_mute && now_ms / COMES_MS % 2 == 0)
         || (world.trouble == DIES_AND_RETURNS && now_ms >= DEAD_FROM_MS && now_ms < DEAD_UNTIL_MS));
 }
@@ -210,7 +213,9 @@ __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
         begin_ns = link->ready_ns > wrapped.now_ns? link->ready_ns: wrapped.now_ns;
     begin_ns = is_get && link->free_ns > begin_ns? link->free_ns: begin_ns;
     answer.at_ns = begin_ns + service_ns + (int64_t) (world.latency_ms * (double) MS);
-    if (world.trouble == ALL_COLD && is_get && s_epoch_ms (wrapped.now_ns) < COLD_MS)
+    bool is_cold = world.trouble == SILENT_AMONG_SLOW
+        || (world.trouble == ALL_COLD && s_epoch_ms (wrapped.now_ns) < COLD_MS);
+    if (is_cold && is_get)
         answer.at_ns += COLD_ANSWER_MS * MS;
     if (member == world.faulty && is_get)
         comes = s_fail (&question, wrapped.now_ns, &answer);
@@ -305,12 +310,13 @@ s_begin_block (slot_t *slot, peers_t *peers)
     slot->question = (peer_question_t) { .data = 0, .object = 0, .offset = slot->block * PEER_BLOCK_BYTES,
         .bytes = BYTES, .memory = slot->memory, .user = slot };
     peers_way_t way = peers_choose (peers, 0, slot->block, BYTES, &slot->question);
-    if (way == PEERS_HERE || way == PEERS_BEFORE) {         //  it is on the own disk
+    bool is_home = way == PEERS_HERE || way == PEERS_BEFORE;
+    if (is_home && !world.is_new) {                         //  it is on the own disk
         slot->doing = IDLE;
         run.ready++;
     }
     else
-    if (way == PEERS_PEER && peers_ask (peers, &slot->question))
+    if ((way == PEERS_PEER || way == PEERS_BEFORE) && peers_ask (peers, &slot->question))
         slot->doing = ASKED;
     else
         s_read_store (slot, peers);
@@ -452,6 +458,7 @@ s_draw (uint64_t seed, trouble_t trouble)
         world.store_ms = 300 + (double) test_below (&world.random, 1200);
     world.is_machine = test_below (&world.random, 2);
     world.is_mute = test_below (&world.random, 2);
+    world.is_new = test_below (&world.random, 3) == 0;
     run.step_ns = (is_rare? RARE_STEP_MS: STEP_MS) * MS;
     run.blocks = (uint64_t) (EPOCH_MS * MS / run.step_ns);
     run.slot_count = is_rare? 1 + test_below (&world.random, 4): 8 + test_below (&world.random, SLOTS - 8);
