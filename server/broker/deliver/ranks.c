@@ -20,7 +20,6 @@
 #include "deliver.h"
 #include "dispatch.h"
 #include "draw.h"
-#include "draw_start.h"
 #include "job.h"
 #include "needed.h"
 

@@ -13,6 +13,9 @@
 #include "broker.h"
 #include "dataset.h"
 
+//  All ranks of the job are there for the first time: it runs, and begins together with jobs that are started
+//  at the same time.
+void draw_start (broker_t *self, job_t *job, int64_t now_ms);
 //  Runs the rounds that are due in every group.
 void draw_rounds (broker_t *self, int64_t now_ms);
 //  The row's sample cannot be read: the row gets another sample, or becomes a hole.

@@ -1,6 +1,6 @@
 /*  waits -- where a job's time goes: for each moment since its start, what it waited for.
  *
- *  The first job of an idle group draws nothing for a moment, in which others may join (draw_start.h): DRAW.
+ *  The first job of an idle group draws nothing for a moment, in which others may join (draw_start): DRAW.
  *  No other draw is late: a job with credit draws in the same turn, whatever its tenant has and whatever
  *  reads fail.
  *
