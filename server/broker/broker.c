@@ -12,7 +12,6 @@
 #include "job.h"
 #include "needed.h"
 #include "raw_prefetch.h"
-#include "raw_reads.h"
 #include "raw_refcount.h"
 #include "patience.h"
 #include "tenant.h"
@@ -401,7 +400,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     jobs_settle (self);
     drain_mark (self);
     bool dispatched = dispatch_work (self);
-    dispatched = raw_reads_dispatch (self) && dispatched;
+    dispatched = dispatch_reads (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try
                                                 //  again

@@ -830,6 +830,103 @@ dispatch_work (broker_t *self)
     return has_memory;
 }
 
+//  ---- reads of packs
+
+//  With several packs, each has its own limit of reads under way and its own part of the memory for them: a
+//  pack on a slow disk takes nothing from the others.
+static bool
+s_is_full (const broker_t *self, const raw_prefetch_t *prefetch)
+{
+    size_t packs = raw_prefetch_packs (self);
+    size_t part = packs > 1? (self->options.raw_bytes - raw_prefetch_resident_bytes (self)) / packs: SIZE_MAX;
+    return prefetch->reading >= budget_part (self, self->read_max)
+        || (prefetch->reading > 0 && prefetch->reading_bytes >= part);
+}
+
+static void
+s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
+{
+    raw_prefetch_t *prefetch = dataset_of_request (self, request)->prefetch;
+    size_t bytes = 0;
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        bytes += request->samples [index]->bytes;
+    prefetch->reading += begins? 1: (size_t) -1;
+    prefetch->reading_bytes += begins? bytes: -bytes;
+    self->reading += begins? 1: (size_t) -1;
+    uint64_t bit = UINT64_C (1) << request->source;
+    self->reading_full = s_is_full (self, prefetch)? self->reading_full | bit: self->reading_full & ~bit;
+    raw_store_hold_back (self->raw, self->reading_full);
+}
+
+bool
+dispatch_reads (broker_t *self)
+{
+    if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
+        raw_store_hurry (self->raw);
+    raw_request_t *request;
+    while (self->raw && self->reading < budget_reads_most (self) && (request = raw_store_next (self->raw))) {
+        if (patience_holds (dataset_of_request (self, request))) {
+            patience_hold_request (self, request);
+            continue;
+        }
+        patience_made (dataset_of_request (self, request));
+        s_count_reading (self, request, true);
+        action_add (self, ACTION_READ, NULL)->request = request;
+    }
+    return !self->raw || raw_store_queued (self->raw) == 0;
+}
+
+static void
+s_arrived (void *context, raw_sample_t *sample)
+{
+    (void) context;
+    for (version_t *version = sample->waiting; version; version = version->next_raw)
+        row_queue_arrived (version);
+}
+
+//  A read has come back, whatever its result.
+static void
+s_read_is_back (broker_t *self, const raw_request_t *request)
+{
+    assert (self->reading > 0);
+    s_count_reading (self, request, false);
+    raw_prefetch_t *prefetch = dataset_of_request (self, request)->prefetch;
+    prefetch->reads++;
+    prefetch->bytes_read += request->read_bytes + request->cached_bytes + request->peer_bytes;
+    prefetch->source_bytes += request->read_bytes;
+    prefetch->source_ns += request->read_bytes? request->read_ns: 0;
+    prefetch->cached_bytes += request->cached_bytes;
+    prefetch->cached_ns += request->cached_ns;
+    prefetch->peer_bytes += request->peer_bytes;
+    prefetch->peer_ns += request->peer_ns;
+    prefetch->gets += request->gets;
+    prefetch->slow_gets += request->slow_gets;
+}
+
+void
+broker_read (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    if (request->rc == 0)
+        patience_good (dataset_of_request (self, request));
+    raw_store_done (self->raw, request, s_arrived, NULL);
+}
+
+void
+broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms)
+{
+    assert (rc < 0);
+    if (patience_ends_range (self, request, rc, reason, now_ms)) {
+        request->rc = rc;
+        broker_read (self, request);
+        return;
+    }
+    //  Its cost counts, and its samples have no memory.
+    s_read_is_back (self, request);
+    raw_store_rest (self->raw, request);
+    patience_rest_range (self, request, rc, now_ms);
+}
+
 //  ---- questions
 
 uint64_t

@@ -1,5 +1,5 @@
 /*  dispatch -- classes of versions and their pipelines, rows that wait for a version or a copy, and tasks
- *  handed out: tenants by weight, the jobs of a tenant in turn.
+ *  handed out: tenants by weight, the jobs of a tenant in turn; and reads of packs, in the raw store's order.
  *
  *  Preparing, copying and side tasks are handed out in one order, that of the tenants' passes (fairness.h),
  *  because they take the same workers.  With an order for each kind, a tenant that only copies and one that
@@ -54,6 +54,8 @@ void dispatch_unread (broker_t *self, version_t *version);
 void dispatch_copied (broker_t *self, batch_row_t *row);
 //  Hands out versions, copies and side tasks.  False: one waits because the cache's memory is all in use.
 bool dispatch_work (broker_t *self);
+//  Hands out reads of packs.  False: the first in line waits for memory.
+bool dispatch_reads (broker_t *self);
 void dispatch_check (const broker_t *self);
 
 #endif

@@ -7,8 +7,9 @@
 #include "dispatch.h"
 #include "draw_window.h"
 #include "job.h"
+#include "lookahead.h"
 #include "raw_prefetch.h"
-#include "raw_reads.h"
+#include "raw_refcount.h"
 
 //  A large window is drawn over several turns, so that no job holds up other jobs' messages.
 enum { ROUNDS_A_TURN = 512 };
@@ -159,6 +160,64 @@ s_take_row (job_t *job, uint32_t id)
 
 //  ---- one draw
 
+//  The drawn sample, held once for the caller.  The tier's hold passes to the caller, unless the tier keeps
+//  the sample for another epoch.
+static raw_sample_t *
+s_take_sample (broker_t *self, job_t *job, uint32_t id)
+{
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);      //  first: the tier may drop its
+                                                                             //  hold
+    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
+    if (taken == TIER_HANDED)
+        raw_store_drop (self->raw, sample);
+    if (taken != TIER_ABSENT)
+        job->dataset->prefetch->memory_bytes += sample->bytes;
+    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
+        && raw_sample_lane (sample) == 0)
+        raw_store_count (self->raw, sample, raw_refcount_lane (self, job->tenant));
+    //  What the tier does not keep is in a tenant's lane, where there are lanes: no other tenant pays for it.
+    assert (taken == TIER_ABSENT || raw_pool_is_resident (tier_pool (job->tier), id)
+        || raw_sample_lane (sample) != 0 || raw_refcount_lane (self, job->tenant) == 0);
+    if (raw_sample_is_new (sample)) {
+        raw_refcount_read_alone (self, raw_refcount_lane (self, job->tenant), job->dataset, sample);
+        job->single_reads++;
+        job->single_bytes += sample->bytes;
+    }
+    return sample;
+}
+
+//  The sampler has committed the id, and these versions serve the jobs: new ones take hold of the sample's
+//  bytes.
+static void
+s_take_bytes (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
+{
+    dataset_t *dataset = job->dataset;
+    if (!dataset->prefetch)
+        return;
+    raw_sample_t *sample = NULL;
+    if (job->tier)          //  redox: the pick may have scheduled the read of this very sample
+        raw_prefetch_fill (self, job, job->tier);
+    for (size_t index = 0; index < count; index++) {
+        version_t *version = versions [index];
+        if (version->state != VERSION_IDLE || version->raw)
+            continue;
+        if (!sample)
+            sample = s_take_sample (self, job, id);
+        raw_refcount_attach (self, version, sample);
+    }
+    if (sample)
+        raw_store_drop (self->raw, sample);
+    else
+    if (job->tier)
+        tier_drawn (job->tier, id);
+    if (job->tier)
+        raw_prefetch_fill (self, job, job->tier);
+    if (job->ahead) {
+        lookahead_drop (self, job, id);
+        lookahead_fill (self, job);
+    }
+}
+
 //  Draws one sample for the jobs of an offer.  instead: the row to fill, when the offer has a single job;
 //  NULL: each job's next row.
 static void
@@ -174,10 +233,11 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
         jobs [index]->consumer.number = (uint32_t) jobs [index]->epoch;
         consumers [index] = &jobs [index]->consumer;
     }
-    uint32_t id = raw_reads_pick (jobs, consumers, count);
+    tier_t *tier = jobs [0]->tier;
+    uint32_t id = tier? tier_pick (tier, consumers, count): sampler_pick (dataset->sampler);
     assert (sampler_accepts (dataset->sampler, id));
     version_index_draw (self->version_index, consumers, count, id, versions, NULL);
-    raw_reads_drawn (self, jobs [0], id, versions, count);
+    s_take_bytes (self, jobs [0], id, versions, count);
     sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
         batch_row_t *row = instead? instead: s_take_row (jobs [index], id);

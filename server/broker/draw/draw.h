@@ -2,9 +2,9 @@
  *
  *  Which sample is next is decided in one draw, for the jobs of one offer:
  *      sampler_offer           which jobs draw together, and of which ids (sampler.h)
- *      raw_reads_pick          the id: of plain files the sampler's, of packs that of the tier (tier.h)
+ *      sampler_pick            the id; of a pack's jobs that have a tier, tier_pick (tier.h)
  *      version_index_draw      commits it, and finds or schedules the version that serves each job
- *      raw_reads_drawn         takes hold of the sample's bytes, or asks for them
+ *      s_take_bytes            of a pack: takes hold of the sample's bytes, or orders their read
  *      dispatch_await          each job's next row waits for its version
  *  Owner: the broker's thread.
  */

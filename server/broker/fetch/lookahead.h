@@ -1,4 +1,6 @@
-/*  lookahead -- samples that orders with a pool read ahead of their draws.  */
+/*  lookahead -- the pool of a job with an order of its own (stream_order.h): the samples of a pack that it
+ *  reads ahead, and holds until they are drawn.
+ */
 #ifndef LOOKAHEAD_H
 #define LOOKAHEAD_H
 #include "job.h"

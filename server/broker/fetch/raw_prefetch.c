@@ -260,6 +260,13 @@ budget_raw_setting (size_t raw_bytes)
     return raw_bytes / REST * BROKER_RAW_PARTS + raw_bytes % REST;
 }
 
+size_t
+budget_reads_max (const broker_t *self)
+{
+    size_t packs = raw_prefetch_packs (self), full = budget_full_datasets (self);
+    return self->read_max * (packs < full? packs: full);
+}
+
 //  ---- data sets
 
 static uint32_t

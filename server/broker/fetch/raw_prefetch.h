@@ -1,5 +1,5 @@
-/*  raw_prefetch -- compressed samples of packs: what is read, and when; and their memory, divided among
- *  tiers.
+/*  raw_prefetch -- what is read of packs ahead of the draws: gives each job its tier or pool, and divides the
+ *  memory for compressed samples among these.
  */
 #ifndef RAW_PREFETCH_H
 #define RAW_PREFETCH_H

@@ -1,4 +1,6 @@
-/*  raw_refcount -- which versions and jobs hold compressed samples, and on which tenant's account.  */
+/*  raw_refcount -- holds on single compressed samples: which versions and jobs have one now, and which
+ *  tenant's part of the memory pays for it.
+ */
 #ifndef RAW_REFCOUNT_H
 #define RAW_REFCOUNT_H
 #include "broker.h"
