@@ -41,7 +41,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "broker.h"
-#include "patience_state.h"
+#include "dataset.h"
 
 typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LASTING,
     PATIENCE_DAMAGED, PATIENCE_REPLACED } patience_kind_t;
