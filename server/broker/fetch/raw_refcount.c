@@ -197,9 +197,3 @@ raw_refcount_check (const broker_t *self)
             for (uint32_t index = 0; index < job->batches [slot].drawn; index++)
                 s_check_row (self, &job->batches [slot].rows [index]);
 }
-
-const raw_sample_t *
-version_raw (const version_t *version)
-{
-    return version->raw;
-}

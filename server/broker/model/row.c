@@ -1,5 +1,5 @@
-//  Rows: what the driver asks of one; and the queues of a job's rows: those with a version that waits to be
-//  handed out (wanted), and those that wait to be copied (ready).
+//  Rows, and the versions that fill them: what the driver asks of one; and the queues of a job's rows: those
+//  with a version that waits to be handed out (wanted), and those that wait to be copied (ready).
 
 #include "row.h"
 #include <assert.h>
@@ -66,6 +66,43 @@ row_done (batch_row_t *row)
         batch->open--;
     }
     job_mark_delivery (job);
+}
+
+//  ---- versions
+
+pipeline_key_t
+version_key (const broker_t *self, const version_t *version)
+{
+    return (pipeline_key_t) { .seed = version_class (self, version)->seed, .round = version->draw,
+        .id = version->id };
+}
+
+job_t *
+version_job (const version_t *version, const tenant_t *tenant)
+{
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        if (!tenant || row->job->tenant == tenant)
+            return row->job;
+    return NULL;
+}
+
+tenant_t *
+version_tenant (const broker_t *self, const version_t *version)
+{
+    assert (version->holder);
+    return self->tenants [version->holder - 1];
+}
+
+//  The versions of an idle set would serve its next job, but one that takes long is not waited for.
+bool
+version_abandon (broker_t *self, version_t *version)
+{
+    assert (version->state == VERSION_WORKING);
+    if (version->waiting
+        || (version->indexed && !version_set_is_idle (version_set_of (self->version_index, version))))
+        return false;
+    version_index_discard (self->version_index, version);
+    return true;
 }
 
 //  ---- queues

@@ -15,7 +15,6 @@
 #include "job.h"
 #include "json_text.h"
 #include "needed.h"
-#include "version.h"
 
 _Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX
     && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX, "the stock knows every tenant");
@@ -142,22 +141,6 @@ tenant_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
     //  whole.
     uint64_t rest = whole - self->tenant_count;
     return 1 + (uint64_t) ((unsigned __int128) rest * tenant->given.weight / self->weights);
-}
-
-job_t *
-version_job (const version_t *version, const tenant_t *tenant)
-{
-    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        if (!tenant || row->job->tenant == tenant)
-            return row->job;
-    return NULL;
-}
-
-tenant_t *
-version_tenant (const broker_t *self, const version_t *version)
-{
-    assert (version->holder);
-    return self->tenants [version->holder - 1];
 }
 
 tenant_t *

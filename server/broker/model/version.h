@@ -1,5 +1,5 @@
 /*  version -- what the broker knows of a version (version_index.h): its class, the shared stage on a data set
- *  that makes it.
+ *  that makes it; and the rows that wait for it (row.c).
  */
 #ifndef VERSION_H
 #define VERSION_H
@@ -21,22 +21,39 @@ typedef struct class {
     const custom_t *custom;     //  the operation of the operator's own in it; NULL: none
 } class_t;
 
+//  The version's class.
+static inline const class_t *
+version_class (const broker_t *self, const version_t *version)
+{
+    return version_set_user (version_set_of (self->version_index, version));
+}
+
 //  What a task needs to know; none of it changes until the task is back.
-dataset_t *version_dataset (const broker_t *self, const version_t *version);
+static inline dataset_t *
+version_dataset (const broker_t *self, const version_t *version)
+{
+    return version_class (self, version)->dataset;
+}
+static inline const pipeline_t *
+version_pipeline (const broker_t *self, const version_t *version)
+{
+    return version_class (self, version)->pipeline;
+}
+pipeline_key_t version_key (const broker_t *self, const version_t *version);
 //  The sample's compressed bytes, READY or BAD; NULL: the data set is no pack.
-const raw_sample_t *version_raw (const version_t *version);
+static inline const raw_sample_t *
+version_raw (const version_t *version)
+{
+    return version->raw;
+}
 //  A job that waits for the version, of the tenant if it is not NULL; NULL: none does.  And the tenant that
 //  had it prepared, until the task is back.
 job_t *version_job (const version_t *self, const tenant_t *tenant);
 tenant_t *version_tenant (const broker_t *self, const version_t *version);
-const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
-pipeline_key_t version_key (const broker_t *self, const version_t *version);
 //  Whether ACTION_PREPARE, which is not finished, may be: no job wants the version, nor will one from now on.
 bool version_abandon (broker_t *self, version_t *version);
 
 //  For the broker alone.
 void version_move (version_t *self, version_state_t state);
-//  The version's class.
-const class_t *version_class (const broker_t *self, const version_t *version);
 
 #endif
