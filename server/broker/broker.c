@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bad.h"
-#include "drain.h"
-#include "jobs.h"
-#include "ranks.h"
 #include "budget.h"
 #include "dispatch.h"
+#include "drain.h"
 #include "draw.h"
 #include "job.h"
+#include "job_life.h"
 #include "needed.h"
+#include "patience.h"
+#include "rank_life.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
-#include "patience.h"
 #include "tenant.h"
 #include "version.h"
 
@@ -90,7 +90,7 @@ dataset_remove (broker_t *self, dataset_t *dataset)
         if (dataset->jobs [number])
             job_end (dataset->jobs [number], "removed", "data set '%s' was removed from the server",
                 dataset->name);
-    jobs_settle (self);
+    job_life_settle (self);
     version_index_end_sets (self->version_index, dataset->sampler);
 }
 
@@ -229,7 +229,7 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     }
     rank->kept &= progress->kept;
     rank_measure_places (rank);
-    ranks_count_in_hand (job);
+    rank_life_count_in_hand (job);
     return true;
 }
 
@@ -238,43 +238,43 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
 void
 broker_attached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    ranks_attached (self, rank, now_ms);
-    jobs_settle (self);
+    rank_life_attached (self, rank, now_ms);
+    job_life_settle (self);
 }
 
 void
 broker_inline (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    ranks_inline (self, rank, now_ms);
-    jobs_settle (self);
+    rank_life_inline (self, rank, now_ms);
+    job_life_settle (self);
 }
 
 void
 broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    ranks_lost (self, rank, now_ms);
-    jobs_settle (self);
+    rank_life_lost (self, rank, now_ms);
+    job_life_settle (self);
 }
 
 void
 broker_left (broker_t *self, rank_t *rank)
 {
-    ranks_left (self, rank);
-    jobs_settle (self);
+    rank_life_left (self, rank);
+    job_life_settle (self);
 }
 
 void
 broker_gone (broker_t *self, job_t *job)
 {
     job_go (job);
-    jobs_settle (self);
+    job_life_settle (self);
 }
 
 void
 broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
 {
     job_end (job, reason, "%s", message);
-    jobs_settle (self);
+    job_life_settle (self);
 }
 
 //  ---- work done
@@ -334,7 +334,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
         row_queue_ready (version);
     }
     dispatch_unpin (self, version);
-    jobs_settle (self);
+    job_life_settle (self);
 }
 
 void
@@ -353,13 +353,13 @@ broker_copied (broker_t *self, batch_row_t *row)
     dispatch_unpin (self, version);
     row_move (row, ROW_FILLED);
     if (job->state == JOB_OVER)
-        jobs_reclaim_when_still (self, job);
+        job_life_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
-        ranks_copied_late (self, row);
+        rank_life_copied_late (self, row);
     else
         row_done (row);
-    jobs_settle (self);
+    job_life_settle (self);
 }
 
 //  ---- time
@@ -386,18 +386,18 @@ broker_advance (broker_t *self, int64_t now_ms)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
     drain_end (self);
-    jobs_settle (self);
+    job_life_settle (self);
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state != JOB_OVER) {
-            ranks_end_overdue (self, job, now_ms);
-            ranks_send (self, job);
+            rank_life_end_overdue (self, job, now_ms);
+            rank_life_send (self, job);
         }
     s_mark_rates (self, now_ms);
     patience_pass (self, now_ms);
-    jobs_settle (self);
+    job_life_settle (self);
     draw_rounds (self, now_ms);
-    jobs_settle (self);
+    job_life_settle (self);
     drain_mark (self);
     bool dispatched = dispatch_work (self);
     dispatched = dispatch_reads (self) && dispatched;

@@ -10,11 +10,11 @@
  *
  *  A draw takes a row of a batch at once (draw/draw.c).  It finds a version of the sample (version_index.h),
  *  which may have to be prepared first (dispatch/dispatch.c).  A worker copies a ready version to its row.  A
- *  batch is sent when all its rows are filled, in drawn order (deliver/deliver.c).
+ *  batch is sent when all its rows are filled, in drawn order (send/steps.c).
  *
  *  A turn, broker_advance, runs its phases in one direction: sweep jobs that have ended, admit, draw,
  *  dispatch, fetch, deliver, count.  Each phase stands in a folder that sees only those before it in model,
- *  fetch, dispatch, draw, deliver, admit, report.  It leaves a mark (model/job.h) for a later phase, and
+ *  fetch, dispatch, draw, send, life, report.  It leaves a mark (model/job.h) for a later phase, and
  *  calls none.
  *
  *  No decision depends on a completion: draws and evictions are settled at the draw, as if preparing took no

@@ -1,4 +1,4 @@
-/*  rank -- one of a job's clients; its functions for a job's ranks together are in ranks.h.
+/*  rank -- one of a job's clients; what its coming, death, return and leaving do is in life/rank_life.h.
  *
  *  The driver attaches its own data to each rank.  The members are for server/broker alone.
  */

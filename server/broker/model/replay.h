@@ -1,5 +1,5 @@
 /*  replay -- keeps the last steps of a job with several ranks, and sends a rank those that it lacks
- *  (server/broker/deliver/deliver.c).
+ *  (server/broker/send/steps.c).
  */
 #ifndef REPLAY_H
 #define REPLAY_H

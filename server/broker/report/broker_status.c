@@ -4,16 +4,16 @@
 #include "broker.h"
 #include <assert.h>
 #include "bad.h"
-#include "identity.h"
-#include "ranks.h"
 #include "budget.h"
-#include "deliver.h"
 #include "dispatch.h"
+#include "identity.h"
 #include "job.h"
 #include "json_text.h"
 #include "lookahead.h"
-#include "raw_prefetch.h"
 #include "patience.h"
+#include "rank_life.h"
+#include "raw_prefetch.h"
+#include "steps.h"
 #include "tenant.h"
 #include "version.h"
 
@@ -381,7 +381,7 @@ s_check_job (const job_t *job)
             copying += batch->rows [index].state == ROW_COPYING;
     }
     copying += s_copying_beside (job);
-    ranks_check (job);
+    rank_life_check (job);
     waits_check (job);
     assert (copying == job->copying);
     if (job->state != JOB_OVER) {

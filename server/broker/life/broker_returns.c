@@ -7,9 +7,9 @@
 #include <string.h>
 #include "bad.h"
 #include "identity.h"
-#include "ranks.h"
-#include "deliver.h"
 #include "job.h"
+#include "rank_life.h"
+#include "steps.h"
 
 //  A job waits at least so long for a returning client, even if its rank_wait is shorter.
 enum { RETURN_MS = 10000 };
@@ -245,7 +245,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t
     rank_t *rank = &job->ranks [number];
     int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
     if (rank_is_there (rank))
-        ranks_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
+        rank_life_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
     if (!rank->reclaimed) {
         refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
             number, job->job_name);

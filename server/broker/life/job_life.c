@@ -1,21 +1,21 @@
 //  The life of a job: joining, starting, ending.
 
-#include "jobs.h"
+#include "job_life.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "action.h"
 #include "bad.h"
-#include "identity.h"
-#include "ranks.h"
-#include "deliver.h"
 #include "dispatch.h"
 #include "history.h"
+#include "identity.h"
 #include "job.h"
 #include "needed.h"
+#include "rank_life.h"
 #include "raw_prefetch.h"
 #include "rlimits.h"
+#include "steps.h"
 #include "tenant.h"
 
 //  ---- joining
@@ -69,7 +69,7 @@ s_bookkeeping_bytes (const broker_t *self, const broker_terms_t *join)
         + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
         + RECORD_PARTS * sizeof (sharing_record_t)) + s_samples_bytes (self, join)
-        + raw_prefetch_bookkeeping (self, join) + texts + ranks_bytes (join);
+        + raw_prefetch_bookkeeping (self, join) + texts + rank_life_bytes (join);
 }
 
 static size_t
@@ -307,7 +307,7 @@ s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
         for (uint32_t index = 0; index < job->batch_size; index++)
             job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
     }
-    return ranks_new (job, join, now_ms) && rlimits_leave_headroom ();
+    return rank_life_new (job, join, now_ms) && rlimits_leave_headroom ();
 }
 
 static void
@@ -351,7 +351,7 @@ static void
 s_job_free (job_t *job)
 {
     pipeline_destroy (&job->pipeline);
-    ranks_destroy (job);
+    rank_life_destroy (job);
     free (job->batches);
     free (job->row_memory);
     free (job->end_message);
@@ -409,7 +409,7 @@ s_join_made (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal
     job->id = tenant_new_job (self, job->tenant);
     identity_take (job, join, &identity);
     if (identity.ghost)
-        jobs_sweep (self);
+        job_life_sweep (self);
     s_join_sampler (job, join);
     if (join->list && !s_join_is_drawn (join))
         s_go_on_listed (job, join);
@@ -440,7 +440,7 @@ broker_join (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal
 //  ---- ending
 
 void
-jobs_reclaim_when_still (broker_t *self, job_t *job)
+job_life_reclaim_when_still (broker_t *self, job_t *job)
 {
     if (job->state == JOB_OVER && job->copying == 0 && !job->reclaimed) {
         job->reclaimed = true;
@@ -467,16 +467,16 @@ s_sweep (broker_t *self, job_t *job)
         dispatch_cancel (self, &job->row_memory [index]);
         sharing_forget (self, &job->row_memory [index]);
     }
-    ranks_cancel (self, job);
+    rank_life_cancel (self, job);
     self->rings_bytes -= job->ring_bytes;
     self->jobs_bytes -= job->memory_bytes;
     tenant_job_leaves (job);
     dispatch_leave (self, job);
-    jobs_reclaim_when_still (self, job);
+    job_life_reclaim_when_still (self, job);
 }
 
 void
-jobs_sweep (broker_t *self)
+job_life_sweep (broker_t *self)
 {
     for (job_t *job; (job = self->ending);) {
         self->ending = job->next_ending;
@@ -487,11 +487,11 @@ jobs_sweep (broker_t *self)
 }
 
 void
-jobs_settle (broker_t *self)
+job_life_settle (broker_t *self)
 {
     while (self->ending || self->deliveries) {
-        jobs_sweep (self);
-        deliver_marked (self);
+        job_life_sweep (self);
+        steps_send_marked (self);
     }
 }
 
@@ -499,7 +499,7 @@ void
 broker_reclaim (broker_t *self, job_t *job)
 {
     assert (job->reclaimed && job->copying == 0);
-    assert (!job->is_marked);           //  jobs_settle has delivered
+    assert (!job->is_marked);           //  job_life_settle has delivered
     job_t **link = &self->jobs;
     while (*link != job)
         link = &(*link)->next;

@@ -19,7 +19,7 @@
 //  As many steps are kept as a client may lack: those in its slots, and those sent and not received.  While a
 //  rank lacks a step nothing new is recorded, so the step stays.
 
-#include "deliver.h"
+#include "steps.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -633,7 +633,7 @@ s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
 }
 
 void
-deliver_steps (broker_t *self, job_t *job)
+steps_send (broker_t *self, job_t *job)
 {
     if (job->epoch_end_is_due && !job->held_up) {
         job->epoch_end_is_due = false;
@@ -675,7 +675,7 @@ s_is_level (const rank_t *rank)
 }
 
 bool
-deliver_is_held_up (const job_t *job)
+steps_are_held_up (const job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++)
         if (!s_is_level (&job->ranks [number]))
@@ -684,13 +684,13 @@ deliver_is_held_up (const job_t *job)
 }
 
 void
-deliver_settle (broker_t *self, job_t *job)
+steps_settle (broker_t *self, job_t *job)
 {
-    if (job_has_ended (job) || job->state == JOB_ATTACHING || !job->held_up || deliver_is_held_up (job))
+    if (job_has_ended (job) || job->state == JOB_ATTACHING || !job->held_up || steps_are_held_up (job))
         return;
     job->held_up = false;
     draw_go_on (self, job);
-    deliver_steps (self, job);
+    steps_send (self, job);
 }
 
 //  ---- what a rank lacks
@@ -774,7 +774,7 @@ replay_go_on (broker_t *self, rank_t *rank)
         }
         s_send_end (self, rank, record);
     }
-    deliver_settle (self, job);
+    steps_settle (self, job);
 }
 
 void
@@ -840,7 +840,7 @@ s_deliver_again (broker_t *self, rank_t *rank)
 //  ---- jobs that are marked
 
 void
-deliver_marked (broker_t *self)
+steps_send_marked (broker_t *self)
 {
     for (job_t *job; (job = self->deliveries);) {
         self->deliveries = job->next_delivery;
@@ -851,7 +851,7 @@ deliver_marked (broker_t *self)
         for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
             s_deliver_again (self, &job->ranks [number]);
         if (!job_has_ended (job))
-            deliver_steps (self, job);
+            steps_send (self, job);
     }
 }
 

@@ -3,32 +3,32 @@
 //
 //  happy path:     all ranks are attached -> the job starts -> a rank is lost: its held slots and waiting
 //                  rows go, the job stands still -> the rank is reclaimed when no worker writes for it -> it
-//                  comes back (broker_returns.c), is attached, gets the steps that it lacks
-//                  (deliver.c), and its rows of unsent steps are prepared once more -> the job goes on
+//                  comes back (broker_return), is attached, gets the steps that it lacks (steps.c), and its
+//                  rows of unsent steps are prepared once more -> the job goes on
 //  failure modes:  a rank does not attach, or does not come back in time: the job ends for the others.  It
 //                  leaves before the end: likewise.  No rank is left: the job is gone, unless a rank may come
 //                  back for the rest and the others have had everything.
 //  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM), not rank by rank.
 
-#include "ranks.h"
+#include "rank_life.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "action.h"
 #include "bad.h"
-#include "deliver.h"
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
 #include "needed.h"
+#include "steps.h"
 
 enum { JOB_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
 
 //  ---- life
 
 size_t
-ranks_bytes (const broker_terms_t *join)
+rank_life_bytes (const broker_terms_t *join)
 {
     if (join->world_size == 1)
         return sizeof (rank_t);
@@ -57,7 +57,7 @@ s_again_new (rank_t *rank)
 }
 
 bool
-ranks_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
+rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
 {
     job->ranks = calloc (job->world_size, sizeof *job->ranks);
     if (!job->ranks)
@@ -79,7 +79,7 @@ ranks_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
 }
 
 void
-ranks_destroy (job_t *job)
+rank_life_destroy (job_t *job)
 {
     for (uint32_t number = 0; job->ranks && number < job->world_size; number++) {
         free (job->ranks [number].again.rows);
@@ -92,7 +92,7 @@ ranks_destroy (job_t *job)
 }
 
 void
-ranks_cancel (broker_t *self, job_t *job)
+rank_life_cancel (broker_t *self, job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++) {
         dispatch_cancel (self, &job->ranks [number].padding);
@@ -120,10 +120,10 @@ s_count_there (const job_t *job)
 //  Not when a rank's progress comes: a client that reports too much would have consumed a batch before it is
 //  sent.
 void
-ranks_send (broker_t *self, job_t *job)
+rank_life_send (broker_t *self, job_t *job)
 {
     if (job->world_size > 1 && !job_has_ended (job))
-        deliver_steps (self, job);
+        steps_send (self, job);
 }
 
 //  Whether the rank has been sent everything that the job will deliver.
@@ -149,7 +149,7 @@ static void
 s_begin (broker_t *self, job_t *job, int64_t now_ms)
 {
     draw_start (self, job, now_ms);
-    job->held_up = deliver_is_held_up (job);
+    job->held_up = steps_are_held_up (job);
     if (!job->held_up)
         draw_go_on (self, job);
     for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
@@ -173,14 +173,14 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
 }
 
 void
-ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+rank_life_attached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING)
         s_here (self, rank, now_ms);
 }
 
 void
-ranks_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+rank_life_inline (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING) {
         rank->is_inline = true;
@@ -216,7 +216,7 @@ broker_reclaim_rank (broker_t *self, rank_t *rank)
 }
 
 void
-ranks_copied_late (broker_t *self, batch_row_t *row)
+rank_life_copied_late (broker_t *self, batch_row_t *row)
 {
     rank_t *rank = &row->job->ranks [row->rank];
     bool is_of_step = row->slot != WIRE_SLOT_NONE && row != &rank->padding;
@@ -225,7 +225,7 @@ ranks_copied_late (broker_t *self, batch_row_t *row)
 }
 
 void
-ranks_count_in_hand (job_t *job)
+rank_life_count_in_hand (job_t *job)
 {
     uint64_t in_hand = 0;
     for (uint32_t number = 0; number < job->world_size; number++)
@@ -241,7 +241,7 @@ s_let_go (rank_t *rank)
     uint64_t held = rank->held, others = 0;
     rank->held = rank->in_hand = rank->kept = 0;
     rank_measure_places (rank);
-    ranks_count_in_hand (job);
+    rank_life_count_in_hand (job);
     for (uint32_t number = 0; number < job->world_size; number++)
         others |= job->ranks [number].held;
     for (uint32_t slot = 0; slot < job->slots; slot++)
@@ -289,7 +289,7 @@ s_notice_loss (rank_t *rank)
 }
 
 void
-ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
+rank_life_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
 {
     assert (s_is_there (rank));
     rank->job->held_up = true;
@@ -340,7 +340,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
         return;
     }
     s_reclaim_when_still (self, rank);
-    deliver_settle (self, job);
+    steps_settle (self, job);
 }
 
 //  Whether a rank has left because it was sent everything: it will not rejoin with the others.
@@ -354,7 +354,7 @@ s_any_has_left (const job_t *job)
 }
 
 void
-ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -368,14 +368,14 @@ ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
     if (s_count_there (job) == 1 && !s_any_has_left (job))
         job_go (job);       //  if the ranks come back, they join as a new job
     else {
-        ranks_lose (self, rank, now_ms, wait_ms);
+        rank_life_lose (self, rank, now_ms, wait_ms);
         if (wait_ms == 0)
             s_end_lost (rank, now_ms);
     }
 }
 
 void
-ranks_left (broker_t *self, rank_t *rank)
+rank_life_left (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -408,7 +408,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     char name [JOB_TEXT_BYTES];
     if (rank->job->state != JOB_ATTACHING)
-        ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
+        rank_life_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
     if (rank->job->world_size == 1)
         job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
@@ -444,11 +444,11 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->job->world_size == 1)
         job_end (rank->job, "silent", "no heartbeat within the lease");
     else
-        ranks_lost (self, rank, now_ms);
+        rank_life_lost (self, rank, now_ms);
 }
 
 void
-ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
+rank_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
 {
     for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
         s_end_overdue (self, &job->ranks [number], now_ms);
@@ -496,7 +496,7 @@ s_check_places (const rank_t *rank)
 }
 
 void
-ranks_check (const job_t *job)
+rank_life_check (const job_t *job)
 {
     uint64_t held = 0, sent = 0;
     for (uint32_t number = 0; number < job->world_size; number++) {
@@ -519,5 +519,5 @@ ranks_check (const job_t *job)
     if (job->state == JOB_ATTACHING)
         assert (job->held_up == (job->world_size > 1));
     else
-        assert (job->held_up == deliver_is_held_up (job));
+        assert (job->held_up == steps_are_held_up (job));
 }
