@@ -77,7 +77,7 @@ draw_release (job_t *job, uint32_t slot)
     }
     bool was_sent = batch->state == SLOT_SENT;
     uint32_t sent = was_sent? batch->drawn: 0;
-    batch_move (batch, SLOT_FREE);
+    job_batch_move (batch, SLOT_FREE);
     *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
     if (!was_sent)              //  otherwise each rank's was free when it let go of its part
@@ -95,7 +95,7 @@ s_take_slot (job_t *job, uint32_t planned)
         slot++;
     assert (slot < job->slots);
     job_take_places (job, slot);
-    batch_move (&job->batches [slot], SLOT_FILLING);
+    job_batch_move (&job->batches [slot], SLOT_FILLING);
     job->batches [slot].epoch = job->epoch;
     job->batches [slot].planned = planned;
     job->used_slots++;
@@ -152,7 +152,7 @@ s_take_row (job_t *job, uint32_t id)
     s_deal (job, batch, row);
     s_occupy (row, id);
     if (batch->drawn == job->batch_size) {
-        batch_move (batch, SLOT_FULL);
+        job_batch_move (batch, SLOT_FULL);
         job->filling = job->slots;
     }
     return row;
@@ -274,7 +274,7 @@ s_mark_end (job_t *job)
 {
     batch_t *last = s_filling (job);
     if (last) {
-        batch_move (last, SLOT_FULL);
+        job_batch_move (last, SLOT_FULL);
         job->filling = job->slots;
     }
     else
@@ -339,11 +339,11 @@ s_pad_epoch (broker_t *self, job_t *job, int64_t now_ms)
     while (s_lacks_batches (job) && job->start_ms <= now_ms) {
         batch_t *filling = s_filling (job);
         if (filling) {
-            batch_move (filling, SLOT_FULL);
+            job_batch_move (filling, SLOT_FULL);
             job->filling = job->slots;
         }
         for (; s_has_slot (job) && job->opened < job_epoch_batches (job, job->epoch);)
-            batch_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
+            job_batch_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
         job_mark_delivery (job);
         if (!s_epoch_is_drawn (job))
             return;

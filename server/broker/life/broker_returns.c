@@ -163,7 +163,7 @@ static bool
 s_agrees (const job_t *job, const broker_terms_t *join, uint32_t number, refusal_t *refusal)
 {
     broker_terms_t view = s_view (job);
-    //  replay_find judges the rank's position.
+    //  steps_replay_find judges the rank's position.
     view.epoch = join->epoch;
     view.epoch_batches = join->epoch_batches;
     view.taken = join->taken;
@@ -201,7 +201,7 @@ s_returns (const rank_t *rank, const broker_terms_t *join, bool is_own, refusal_
         return BROKER_RETURN_NONE;
     if (!s_agrees (rank->job, join, rank->number, refusal))
         return BROKER_RETURN_REFUSED;
-    return replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY:
+    return steps_replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY:
         BROKER_RETURN_NONE;
 }
 
@@ -251,7 +251,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t
             number, job->job_name);
         return NULL;
     }
-    bool is_known = replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
+    bool is_known = steps_replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
     assert (is_known);                  //  broker_returns has checked it
     snprintf (rank->instance, sizeof rank->instance, "%s",
         join->instances [number]? join->instances [number]: "");

@@ -187,7 +187,7 @@ static bool
 s_join_goes_on (const broker_terms_t *join, bool is_whole, refusal_t *refusal)
 {
     bool is_wanted = join->world_size > 1 && join->epoch == join->epochs
-        && (replay_is_wanted (join) || (!is_whole && !join->positions));
+        && (steps_replay_is_wanted (join) || (!is_whole && !join->positions));
     if (s_join_is_drawn (join) && !is_wanted)
         return refuse (refusal, "bad_state",
             "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
@@ -221,7 +221,7 @@ s_allows (const broker_t *self, const broker_terms_t *join, const job_t *ghost, 
     if (join->dataset->is_removed)
         return refuse (refusal, "removed", "data set '%s' was removed from the server",
             join->dataset->name);
-    return s_join_goes_on (join, is_whole, refusal) && replay_allows (join, refusal)
+    return s_join_goes_on (join, is_whole, refusal) && steps_replay_allows (join, refusal)
         && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
         && raw_prefetch_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
         && dispatch_allows (self, join, refusal);

@@ -36,7 +36,7 @@ rank_life_bytes (const broker_terms_t *join)
         + join->slot_bytes;
     //  Each rank is told the ids of all ranks, and they pile up for a peer that does not read.
     size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
-    return join->world_size * (sizeof (rank_t) + again + told) + replay_bytes (join);
+    return join->world_size * (sizeof (rank_t) + again + told) + steps_replay_bytes (join);
 }
 
 static bool
@@ -75,7 +75,7 @@ rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
     }
     job->held_up = job->world_size > 1;
     job->rank_wait_seconds = join->rank_wait_seconds;
-    return job->world_size == 1 || replay_new (job, join);
+    return job->world_size == 1 || steps_replay_new (job, join);
 }
 
 void
@@ -87,7 +87,7 @@ rank_life_destroy (job_t *job)
         free (job->ranks [number].again.ids);
         free (job->ranks [number].notice);
     }
-    replay_free (job);
+    steps_replay_free (job);
     free (job->ranks);
 }
 
@@ -96,7 +96,7 @@ rank_life_cancel (broker_t *self, job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++) {
         dispatch_cancel (self, &job->ranks [number].padding);
-        replay_stop (self, &job->ranks [number]);
+        steps_replay_stop (self, &job->ranks [number]);
     }
 }
 
@@ -153,7 +153,7 @@ s_begin (broker_t *self, job_t *job, int64_t now_ms)
     if (!job->held_up)
         draw_go_on (self, job);
     for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
-        replay_go_on (self, &job->ranks [number]);
+        steps_replay_go_on (self, &job->ranks [number]);
 }
 
 static void
@@ -165,7 +165,7 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
     bad_tell_rank (rank);
     if (job->state != JOB_ATTACHING) {
         draw_revive (self, rank);
-        replay_go_on (self, rank);
+        steps_replay_go_on (self, rank);
     }
     else
     if (s_are_all_here (job))
@@ -259,7 +259,7 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
     dispatch_cancel (self, &rank->padding);
     if (rank->padding.state != ROW_COPYING)
         row_move (&rank->padding, ROW_EMPTY);
-    replay_stop (self, rank);
+    steps_replay_stop (self, rank);
     s_let_go (rank);
 }
 
@@ -510,7 +510,7 @@ rank_life_check (const job_t *job)
         held |= rank->held;
     }
     if (job->world_size > 1)
-        replay_check (job);
+        steps_replay_check (job);
     if (job_has_ended (job))
         return;
     for (uint32_t slot = 0; slot < job->slots; slot++)

@@ -5,7 +5,7 @@
  *      then the service calls broker_lost, and rank_life_lost follows;
  *      by its silence, or because it has not attached: rank_life_end_overdue.
  *  A job of one rank ends then.  One of several waits rank_wait_seconds for the lost rank, and gives it again
- *  what it has not trained on (replay.h); broker_returns brings it back.
+ *  what it has not trained on (send/steps.h); broker_returns brings it back.
  *  Owner: the broker's thread.
  */
 #ifndef RANK_LIFE_H

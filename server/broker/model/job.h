@@ -5,11 +5,10 @@
  */
 #ifndef JOB_H
 #define JOB_H
-#include "batch.h"
 #include "broker.h"
 #include "dataset.h"
 #include "rank.h"
-#include "replay.h"
+#include "request.h"
 #include "row.h"
 #include "sharing.h"
 #include "tier.h"
@@ -81,6 +80,50 @@ typedef enum {
                                 //  phase is over
     JOB_OVER                    //  swept; reclaimed when no worker writes for it
 } job_state_t;
+
+typedef enum {
+    SLOT_FREE,
+    SLOT_FILLING,               //  draws go here
+    SLOT_FULL,                  //  all drawn; sent when every row is filled and all earlier batches are
+                                //  sent
+    SLOT_SENT
+} slot_state_t;
+
+//  What is drawn into a slot, and sent from it.  A batch here is a *step*: the batches of all ranks of the
+//  job together, in the same slot number of each rank's ring.  With one rank, batch and step are the same.
+typedef struct {
+    slot_state_t state;
+    uint64_t epoch;
+    uint32_t planned;           //  samples that it should have, by what was known when it was opened
+    uint32_t drawn;             //  rows in use, from 0 on
+    uint32_t open;              //  of them: neither filled nor a hole
+    uint32_t holes;
+    bool ends_epoch;
+    uint64_t index;             //  of its epoch, on the wire; set when sent
+    batch_row_t *rows;          //  batch_size of them
+    //  what the slot held before its release, kept while it is free
+    struct { uint64_t epoch, index; uint32_t drawn; } past;
+} batch_t;
+
+//  One of the last messages to all ranks of a job: a step, or an epoch's end.
+typedef struct {
+    broker_position_t before;   //  the position of a client that lacks it
+    uint64_t samples;           //  of the step; of an end: the epoch's
+    uint64_t *step;             //  world_size counts, then the ids, rank by rank; of a list then their
+                                //  occurrences; NULL: an end
+} replay_record_t;
+
+//  The last steps of a job with several ranks, to be sent again to a rank that lacks them (send/steps.c);
+//  otherwise all zero.
+typedef struct {
+    replay_record_t *records;          //  a ring, by number
+    uint32_t room;
+    uint64_t first, next;       //  numbers
+    uint64_t *step_memory;      //  step_room buffers, also a ring
+    uint32_t step_room;
+    uint64_t steps;             //  that were ever entered
+    broker_position_t position; //  after the last record
+} replay_t;
 
 typedef struct {
     int64_t at_ms;
@@ -222,6 +265,7 @@ job_t *job_named (const broker_t *self, const tenant_t *tenant, const char *name
 
 //  For the broker alone.
 void job_move (job_t *self, job_state_t state);
+void job_batch_move (batch_t *self, slot_state_t state);
 static inline bool
 job_has_ended (const job_t *job)
 {

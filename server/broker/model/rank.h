@@ -6,7 +6,6 @@
 #define RANK_H
 #include "action.h"
 #include "broker.h"
-#include "replay.h"
 #include "row.h"
 #include "waits.h"
 #include "wire.h"
@@ -17,6 +16,16 @@ typedef enum {
     RANK_LOST,                  //  it may come back, and the job pauses until then
     RANK_LEFT                   //  it has received everything, and is gone
 } rank_state_t;
+
+//  The step that is being prepared again for a rank that lacks it (send/steps.c); none while used is 0.
+typedef struct {
+    batch_row_t *rows;          //  rank_batch of them; NULL: the job has one rank
+    uint32_t used, open;        //  of them; neither filled nor a hole
+    bool is_padding;
+    //  rows and ids of the batch sent last, until the next one is sent
+    uint32_t *sent_rows, *ids;
+    uint32_t told;
+} again_t;
 
 //  One of a job's clients.
 struct rank {

@@ -90,7 +90,7 @@ rank_move (rank_t *self, rank_state_t state)
 }
 
 void
-batch_move (batch_t *self, slot_state_t state)
+job_batch_move (batch_t *self, slot_state_t state)
 {
     s_check ("slot", s_slots, self->state, state);
     self->state = state;

@@ -86,7 +86,7 @@ s_window (const job_t *job)
 static uint64_t
 s_lacks (const rank_t *rank)
 {
-    return rank->state == RANK_LEFT? 0: replay_steps_from (rank->job, rank->lacks);
+    return rank->state == RANK_LEFT? 0: steps_replay_count (rank->job, rank->lacks);
 }
 
 static json_t *

@@ -135,7 +135,7 @@ s_lacking (const broker_terms_t *join, size_t first, broker_position_t position,
 }
 
 bool
-replay_is_wanted (const broker_terms_t *join)
+steps_replay_is_wanted (const broker_terms_t *join)
 {
     broker_position_t goal = { join->epoch, join->epoch_batches };
     for (uint32_t number = 0; join->positions && number < join->world_size; number++)
@@ -156,9 +156,9 @@ s_furthest (const broker_terms_t *join)
 }
 
 bool
-replay_allows (const broker_terms_t *join, refusal_t *refusal)
+steps_replay_allows (const broker_terms_t *join, refusal_t *refusal)
 {
-    if (!join->positions || !replay_is_wanted (join))
+    if (!join->positions || !steps_replay_is_wanted (join))
         return true;
     size_t first = s_first_usable (join), count;
     for (uint32_t number = 0; number < join->world_size; number++) {
@@ -260,7 +260,7 @@ s_record_end (job_t *job, const wire_epoch_end_t *end)
 }
 
 bool
-replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p)
+steps_replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p)
 {
     const replay_t *replay = &job->replay;
     broker_position_t position = { epoch, batches };
@@ -271,7 +271,7 @@ replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *numbe
 }
 
 uint64_t
-replay_steps_from (const job_t *job, uint64_t number)
+steps_replay_count (const job_t *job, uint64_t number)
 {
     uint64_t steps = 0;
     for (; number < job->replay.next; number++)
@@ -282,7 +282,7 @@ replay_steps_from (const job_t *job, uint64_t number)
 //  ---- life
 
 size_t
-replay_bytes (const broker_terms_t *join)
+steps_replay_bytes (const broker_terms_t *join)
 {
     return s_record_room (join) * sizeof (replay_record_t)
         + s_step_room (join) * s_step_words (join->order, join->world_size, join->batch_size)
@@ -358,7 +358,7 @@ s_count_occurrences (job_t *job, const broker_terms_t *join)
 }
 
 bool
-replay_new (job_t *job, const broker_terms_t *join)
+steps_replay_new (job_t *job, const broker_terms_t *join)
 {
     replay_t *replay = &job->replay;
     replay->room = s_record_room (join);
@@ -382,7 +382,7 @@ replay_new (job_t *job, const broker_terms_t *join)
 }
 
 void
-replay_free (job_t *job)
+steps_replay_free (job_t *job)
 {
     free (job->replay.records);
     free (job->replay.step_memory);
@@ -602,7 +602,7 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
 {
     batch_t *batch = &job->batches [slot];
     uint32_t count = batch->drawn - batch->holes;
-    batch_move (batch, SLOT_SENT);
+    job_batch_move (batch, SLOT_SENT);
     batch->index = job->epoch_index++;
     job->sent++;
     job->epoch_samples += count;
@@ -760,7 +760,7 @@ s_prepare_step (broker_t *self, rank_t *rank, const replay_record_t *record)
 }
 
 void
-replay_go_on (broker_t *self, rank_t *rank)
+steps_replay_go_on (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     if (rank->state != RANK_HERE || (job->state != JOB_RUNNING && job->state != JOB_DRAWN)
@@ -778,7 +778,7 @@ replay_go_on (broker_t *self, rank_t *rank)
 }
 
 void
-replay_stop (broker_t *self, rank_t *rank)
+steps_replay_stop (broker_t *self, rank_t *rank)
 {
     again_t *again = &rank->again;
     for (uint32_t index = 0; index < again->used; index++) {
@@ -833,7 +833,7 @@ s_deliver_again (broker_t *self, rank_t *rank)
         s_prepare_padding (self, rank, record);
     else {
         s_send_again (self, rank, record);
-        replay_go_on (self, rank);
+        steps_replay_go_on (self, rank);
     }
 }
 
@@ -910,7 +910,7 @@ s_check_again (const rank_t *rank)
 }
 
 void
-replay_check (const job_t *job)
+steps_replay_check (const job_t *job)
 {
     const replay_t *replay = &job->replay;
     for (uint32_t number = 0; number < job->world_size; number++) {
