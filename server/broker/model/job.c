@@ -52,20 +52,15 @@ job_mark_delivery (job_t *job)
 
 //  ---- places in the ranks' rings
 
-static bool
-s_has_place (const rank_t *rank, uint32_t slot)
-{
-    slot_state_t state = rank->job->batches [slot].state;
-    return state == SLOT_SENT? rank->held >> slot & 1: state != SLOT_FREE;
-}
-
 static void
 s_measure_places (rank_t *rank)
 {
     rank->places = rank->kept;
-    for (uint32_t slot = 0; slot < rank->job->slots; slot++)
-        if (s_has_place (rank, slot))
+    for (uint32_t slot = 0; slot < rank->job->slots; slot++) {
+        slot_state_t state = rank->job->batches [slot].state;
+        if (state == SLOT_SENT? rank->held >> slot & 1: state != SLOT_FREE)
             rank->places |= 1ull << rank->place [slot];
+    }
 }
 
 static void

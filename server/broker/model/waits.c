@@ -186,13 +186,7 @@ waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other)
     }
 }
 
-//  The bucket of a job's histogram, which has every second bound from the third one on: 10 ms, .. 10 s, more.
-static size_t
-s_job_bucket (size_t bucket)
-{
-    return bucket < 3? 0: (bucket - 1) / 2;
-}
-
+//  A job's histogram has every second bound from the third one on: 10 ms, .. 10 s, more.
 json_t *
 waits_job_histogram_status (const job_t *job)
 {
@@ -205,7 +199,7 @@ waits_job_histogram_status (const job_t *job)
         json_t *counts = json_array ();
         uint64_t folded [WAITS_BUCKETS] = { 0 };
         for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
-            folded [s_job_bucket (bucket)] += sent->counts [kind][bucket];
+            folded [bucket < 3? 0: (bucket - 1) / 2] += sent->counts [kind][bucket];
         for (size_t bucket = 0; bucket <= json_array_size (bounds); bucket++)
             json_array_append_new (counts, json_integer ((json_int_t) folded [bucket]));
         if (sent->sums_ms [kind] > 0)

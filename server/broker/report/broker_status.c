@@ -23,12 +23,6 @@ s_number (uint64_t number)
     return json_integer ((json_int_t) number);
 }
 
-static json_t *
-s_ratio (uint64_t part, uint64_t whole)
-{
-    return whole? json_real ((double) part / (double) whole): json_null ();
-}
-
 //  Samples a second that the client consumed over the last ten seconds.
 static double
 s_rate (const job_t *job, int64_t now_ms)
@@ -82,13 +76,6 @@ s_window (const job_t *job)
         "sent_batches", (json_int_t) sent);
 }
 
-//  Steps sent to the other ranks and not to this one.
-static uint64_t
-s_lacks (const rank_t *rank)
-{
-    return rank->state == RANK_LEFT? 0: steps_replay_count (rank->job, rank->lacks);
-}
-
 static json_t *
 s_ranks (const job_t *job, int64_t now_ms)
 {
@@ -98,12 +85,13 @@ s_ranks (const job_t *job, int64_t now_ms)
     json_t *list = json_array ();
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
+        uint64_t lacks = rank->state == RANK_LEFT? 0: steps_replay_count (job, rank->lacks);
         json_array_append_new (list,
             json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I,s:o}", "rank", (json_int_t) number, "state",
             states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches",
             (json_int_t) rank->sent,
             "consumed_batches", (json_int_t) rank_batches_done (&rank->progress), "lacks_steps",
-            (json_int_t) s_lacks (rank), "waits", waits_rank_status (rank, now_ms)));
+            (json_int_t) lacks, "waits", waits_rank_status (rank, now_ms)));
     }
     return list;
 }
@@ -242,8 +230,8 @@ s_describe_all (const broker_t *self, json_t *object)
     json_object_set_new (object, "jobs_total", s_number (self->jobs_total));
     json_object_set_new (object, "prepared", s_number (self->prepared_count));
     json_object_set_new (object, "delivered", s_number (self->delivered_count));
-    json_object_set_new (object, "prepared_per_delivered", s_ratio (self->prepared_count,
-        self->delivered_count));
+    json_object_set_new (object, "prepared_per_delivered", self->delivered_count == 0? json_null ():
+        json_real ((double) self->prepared_count / (double) self->delivered_count));
     json_object_set_new (object, "cache_hits", s_number (version_index_hits (self->version_index)));
     json_object_set_new (object, "cache_misses", s_number (version_index_misses (self->version_index)));
     json_object_set_new (object, "cache_bytes", s_number (prepared_memory_bytes (self->prepared)));
