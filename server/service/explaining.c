@@ -160,7 +160,7 @@ s_done (side_job_t *side_job, bool was_done)
     assert (question->is_asked && (question->text || !was_done));
     if (was_done)
         s_send (side_job->context, question);
-    explanation_clear (&question->explanation);
+    explain_clear (&question->explanation);
     dataset_let_go (question->dataset);
     question->is_asked = false;
 }
@@ -197,7 +197,7 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         .context = self }, .dataset = job_dataset (job), .source = source_of (job_dataset (job)),
         .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
-    if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
+    if (!explain_sample (self->broker, job, &request, &question->explanation, refusal))
         return false;
     question->is_asked = true;
     dataset_hold (question->dataset);

@@ -1,7 +1,7 @@
 /*  explaining -- EXPLAIN from the question to the answer: what the broker knows now, and what a worker finds
  *  out later.
  *
- *  happy path:     explaining_begin (broker_explain) .. its tenant's turn (side_jobs.h): a worker reads the
+ *  happy path:     explaining_begin (explain_sample) .. its tenant's turn (side_jobs.h): a worker reads the
  *                  sample's first file, looks at its size, describes the operations, writes the answer ..
  *                  which is sent, with the asker's tag
  *  failure modes:  no such sample, or too many questions at once: refused.  A sample that can no longer be

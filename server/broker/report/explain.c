@@ -79,7 +79,7 @@ s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t
 }
 
 bool
-broker_explain (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
+explain_sample (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
     refusal_t *refusal)
 {
     found_t found = { .row = NULL };
@@ -108,7 +108,7 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
 }
 
 void
-explanation_clear (explanation_t *self)
+explain_clear (explanation_t *self)
 {
     pipeline_destroy (&self->pipeline);
 }

@@ -22,8 +22,8 @@ typedef struct {
 } explanation_t;
 
 //  False: refusal holds the reason, and there is nothing to clear.  Searches the job's whole window.
-bool broker_explain (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
+bool explain_sample (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
     refusal_t *refusal);
-void explanation_clear (explanation_t *self);
+void explain_clear (explanation_t *self);
 
 #endif

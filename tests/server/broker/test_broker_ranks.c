@@ -545,12 +545,12 @@ test_explain (void **state)
                 explanation_t told;
                 refusal_t refusal;
                 request_explain_t request = { .id = *ids++, .epoch_given = true, .epoch = step->epoch };
-                assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, 0),
+                assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, 0),
                     &request, &told, &refusal));
                 assert_true (told.reply.is_placed);
                 assert_int_equal (told.reply.index, step->index);
                 assert_int_equal (told.reply.row, row);
-                explanation_clear (&told);
+                explain_clear (&told);
             }
     }
     simulation_destroy (&simulation);

@@ -522,19 +522,19 @@ sharing_is_told_of_own_jobs (void **state)
             s_list (simulation, NULL, list);
         explanation_t told;
         refusal_t refusal;
-        assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, first),
+        assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, first),
             &(request_explain_t) { .id = list [3] }, &told, &refusal));
         assert_true (told.reply.is_placed && told.reply.prepared_for == 1 && !told.reply.is_reused);
-        explanation_clear (&told);
+        explain_clear (&told);
         int second = s_list (simulation, "audio", list);
         assert_int_equal (s_sharing (simulation, first, "alone"), 0);
         assert_int_equal (s_sharing (simulation, first, "shared"), LIST);
         assert_int_equal (s_sharing (simulation, second, "alone"), 0);
         assert_int_equal (s_sharing (simulation, second, "shared"), LIST);
-        assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, second),
+        assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, second),
             &(request_explain_t) { .id = list [3] }, &told, &refusal));
         assert_true (told.reply.is_placed && told.reply.prepared_for == 2 && told.reply.is_reused);
-        explanation_clear (&told);
+        explain_clear (&told);
         simulation_destroy (&simulation);
     }
 }

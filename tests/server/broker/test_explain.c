@@ -153,12 +153,12 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
         explanation_t told;
         refusal_t refusal;
         request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
-        if (!broker_explain (broker, job, &request, &told, &refusal)) {
+        if (!explain_sample (broker, job, &request, &told, &refusal)) {
             assert_refusal (&refusal, "unknown_sample", has_holes? "": "batches");
             continue;
         }
         if (!told.reply.is_placed) {                  //  of a seeded job
-            explanation_clear (&told);
+            explain_clear (&told);
             continue;
         }
         assert_true (told.reply.is_placed && told.reply.id == id && told.reply.epoch == epoch);
@@ -186,7 +186,7 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
             assert_true (told.reply.prepared_for >= jobs);  //  those that have drawn it, and not copied it
                                                             //  yet, count
         }
-        explanation_clear (&told);
+        explain_clear (&told);
     }
     assert_true (fresh <= found);
     for (size_t index = 0; index < SAMPLES; index++)
@@ -285,7 +285,7 @@ test_jobs_are_counted (void **state)
             refusal_t refusal;
             request_explain_t request = { .id = id };
             job_t *job = job_of_id (simulation_broker (simulation), (uint64_t) client + 1);
-            if (!broker_explain (simulation_broker (simulation), job, &request, &told, &refusal))
+            if (!explain_sample (simulation_broker (simulation), job, &request, &told, &refusal))
                 continue;
             uint32_t jobs = 0;
             for (int other = 0; other < JOBS; other++)
@@ -293,7 +293,7 @@ test_jobs_are_counted (void **state)
             assert_int_equal (told.reply.prepared_for, jobs);
             fresh += !told.reply.is_reused;
             all++;
-            explanation_clear (&told);
+            explain_clear (&told);
         }
         assert_true (fresh <= JOBS);
         makers += fresh;
@@ -321,12 +321,12 @@ test_repeated_samples (void **state)
     explanation_t told;
     refusal_t refusal;
     broker_t *broker = simulation_broker (simulation);
-    assert_true (broker_explain (broker, job_of_id (broker, 1), &(request_explain_t) { .id = 5 }, &told,
+    assert_true (explain_sample (broker, job_of_id (broker, 1), &(request_explain_t) { .id = 5 }, &told,
         &refusal));
     assert_int_equal (told.reply.index, 2);
     assert_int_equal (told.reply.row, 6);
     assert_int_equal (told.private_key.occurrence, 2);
-    explanation_clear (&told);
+    explain_clear (&told);
     simulation_destroy (&simulation);
 }
 
@@ -352,10 +352,10 @@ test_seeded_jobs (void **state)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (uint32_t id = 10; id < 90; id++) {
             request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
-            assert_true (broker_explain (broker, job_of_id (broker, 1), &request, &before [epoch] [id],
+            assert_true (explain_sample (broker, job_of_id (broker, 1), &request, &before [epoch] [id],
                 &refusal));
             assert_false (before [epoch] [id].reply.is_placed);
-            explanation_clear (&before [epoch] [id]);
+            explain_clear (&before [epoch] [id]);
         }
     simulation_run (simulation, SECOND_US);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
@@ -369,7 +369,7 @@ test_seeded_jobs (void **state)
     static const uint64_t others [] = { 9, 90, SAMPLES, UINT64_MAX };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
         request_explain_t request = { .id = others [index], .epoch_given = true, .epoch = 1 };
-        assert_false (broker_explain (broker, job_of_id (broker, 1), &request, &told, &refusal));
+        assert_false (explain_sample (broker, job_of_id (broker, 1), &request, &told, &refusal));
         assert_refusal (&refusal, "unknown_sample", "none of the job's data");
     }
     simulation_destroy (&simulation);
