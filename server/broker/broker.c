@@ -5,7 +5,6 @@
 #include "bad.h"
 #include "budget.h"
 #include "dispatch.h"
-#include "drain.h"
 #include "draw.h"
 #include "job.h"
 #include "job_life.h"
@@ -385,7 +384,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     if (self->started_ms == 0)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
-    drain_end (self);
+    job_life_end_drained (self);
     job_life_settle (self);
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
@@ -398,7 +397,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     job_life_settle (self);
     draw_rounds (self, now_ms);
     job_life_settle (self);
-    drain_mark (self);
+    job_life_mark_drained (self);
     bool dispatched = dispatch_work (self);
     dispatched = dispatch_reads (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)

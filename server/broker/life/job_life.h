@@ -5,6 +5,10 @@
 #define JOB_LIFE_H
 #include "broker.h"
 
+//  Once a turn, if the broker drains: marks the jobs without an open epoch.  First in the next turn, when the
+//  driver has carried out their last actions: ends them.
+void job_life_mark_drained (broker_t *self);
+void job_life_end_drained (broker_t *self);
 //  Emits ACTION_RECLAIM for a job that is over, once no worker writes for it.
 void job_life_reclaim_when_still (broker_t *self, job_t *job);
 //  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or

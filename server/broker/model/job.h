@@ -178,7 +178,7 @@ struct job {
     replay_t replay;
     //  present state
     job_state_t state;
-    bool is_drained;            //  drain_mark found nothing open
+    bool is_drained;            //  job_life_mark_drained found nothing open
     bool reclaimed;             //  ACTION_RECLAIM was issued
     bool is_marked;             //  for delivery
     bool epoch_end_is_due;      //  the epoch drawn_epoch is over, and no batch is left to carry its end
