@@ -21,8 +21,12 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "bad.h"
 #include "job.h"
+#include "steps.h"
 #include "tenant.h"
+
+//  ---- which job a join is
 
 static bool
 s_is_there (const job_t *job)
@@ -30,8 +34,9 @@ s_is_there (const job_t *job)
     return job->state != JOB_OVER;
 }
 
-bool
-identity_is (const char *said, const char *of_job)
+//  Whether the join says the text, and it is the job's or the rank's.
+static bool
+s_matches (const char *said, const char *of_job)
 {
     return said && *said && strcmp (said, of_job) == 0;
 }
@@ -41,7 +46,7 @@ static job_t *
 s_with_run (const broker_t *self, const tenant_t *tenant, const char *run)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && job->tenant == tenant && identity_is (run, job->run)))
+    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (run, job->run)))
         job = job->next;
     return job;
 }
@@ -51,17 +56,18 @@ job_named (const broker_t *self, const tenant_t *tenant, const char *name)
 {
     job_t *job = self->jobs;
     tenant = tenant? tenant: self->tenants [0];
-    while (job && !(s_is_there (job) && job->tenant == tenant && identity_is (name, job->job_name)))
+    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (name, job->job_name)))
         job = job->next;
     return job;
 }
 
-bool
-identity_shares_instance (const job_t *job, const broker_terms_t *join)
+//  Whether any of the job's clients is one of the join's.
+static bool
+s_shares_instance (const job_t *job, const broker_terms_t *join)
 {
     for (uint32_t one = 0; one < join->world_size; one++)
         for (uint32_t other = 0; other < job->world_size; other++)
-            if (identity_is (join->instances [one], job->ranks [other].instance))
+            if (s_matches (join->instances [one], job->ranks [other].instance))
                 return true;
     return false;
 }
@@ -78,8 +84,8 @@ s_alive_ms (const job_t *job)
 }
 
 //  Nothing is told of what another user's job does.
-bool
-identity_refuse_name (const job_t *job, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+static bool
+s_refuse_name (const job_t *job, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
 {
     if (job->user != join->user)
         return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
@@ -100,11 +106,11 @@ identity_of (const broker_t *self, const broker_terms_t *join, int64_t now_ms, i
     const tenant_t *tenant = tenant_joining (self, join);
     job_t *other = s_with_run (self, tenant, join->run), *named = job_named (self, tenant, join->job_name);
     if (other && (other->user != join->user
-    ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
+    ||  !(s_shares_instance (other, join) || s_matches (join->job_name, other->job_name))))
         other = NULL;                   //  it does not end, whether or not the join is accepted
     if (named && named != other) {
-        if (has_run || named->user != join->user || !identity_shares_instance (named, join))
-            return identity_refuse_name (named, join, now_ms, refusal);
+        if (has_run || named->user != join->user || !s_shares_instance (named, join))
+            return s_refuse_name (named, join, now_ms, refusal);
         other = named;
     }
     bool is_forked = has_run && !other && s_with_run (self, tenant, join->run);
@@ -116,7 +122,7 @@ identity_of (const broker_t *self, const broker_terms_t *join, int64_t now_ms, i
 static void
 s_fence (job_t *ghost, const job_t *job, const broker_terms_t *join)
 {
-    if (identity_shares_instance (ghost, join))
+    if (s_shares_instance (ghost, join))
         job_end (ghost, "fenced",
             "its client has joined anew, as job %llu, because it had lost this connection",
             (unsigned long long) job->id);
@@ -138,6 +144,230 @@ identity_take (job_t *job, const broker_terms_t *join, const identity_t *identit
         s_fence (identity->ghost, job, join);
 }
 
+//  ---- whether ranks ask for the same
+
+static const char *
+s_text (const char *said)
+{
+    return said? said: "";
+}
+
+//  The requests of two ranks.
+typedef struct {
+    const broker_terms_t *one, *other;
+    uint32_t rank, other_rank;
+} pair_t;
+
+static bool
+s_same_texts (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
+{
+    return strcmp (one, other) == 0
+        || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has %s %s, rank %u %s %s: give all ranks the same", s_text (pair->one->job_name), pair->rank,
+        what, one, pair->other_rank, what, other);
+}
+
+static bool
+s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t other, refusal_t *refusal)
+{
+    char texts [2] [24];
+    snprintf (texts [0], sizeof texts [0], "%llu", (unsigned long long) one);
+    snprintf (texts [1], sizeof texts [1], "%llu", (unsigned long long) other);
+    return s_same_texts (pair, what, texts [0], texts [1], refusal);
+}
+
+static uint32_t
+s_nodes (const broker_terms_t *join)
+{
+    return join->parts.nodes > 1? join->parts.nodes: 1;
+}
+
+//  For values that are too long, or meaningless to people.
+static bool
+s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
+{
+    return strcmp (one, other) == 0
+        || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has another %s than rank %u: give all ranks the same", s_text (pair->one->job_name),
+        pair->rank, what, pair->other_rank);
+}
+
+static bool
+s_has_run (const broker_terms_t *join)
+{
+    return *s_text (join->run);
+}
+
+//  A job without an end has no epochs here, as in its request.
+static bool
+s_same_epochs (const pair_t *pair, refusal_t *refusal)
+{
+    char texts [2] [24] = { "null", "null" };
+    if (pair->one->epochs)
+        snprintf (texts [0], sizeof texts [0], "%llu", (unsigned long long) pair->one->epochs);
+    if (pair->other->epochs)
+        snprintf (texts [1], sizeof texts [1], "%llu", (unsigned long long) pair->other->epochs);
+    return s_same_texts (pair, "epochs", texts [0], texts [1], refusal);
+}
+
+//  Compares what determines the steps' shape.
+static bool
+s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
+{
+    const broker_terms_t *one = pair->one, *other = pair->other;
+    return s_same_texts (pair, "dataset", one->dataset->name, other->dataset->name, refusal)
+        && s_same_numbers (pair, "world_size", one->world_size, other->world_size, refusal)
+        && s_same_numbers (pair, "batch_size", one->batch_size, other->batch_size, refusal)
+        && s_same_numbers (pair, "slots", one->slots, other->slots, refusal)
+        && s_same_epochs (pair, refusal)
+        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false",
+            other->drop_last? "true": "false", refusal)
+        && s_same_texts (pair, "on_bad", bad_policy (one)? "fail": "drop", bad_policy (other)? "fail": "drop",
+            refusal);
+}
+
+//  Compares what determines their content.
+static bool
+s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
+{
+    static const char *const orders [] = { "shared", "private", "list", "seeded" };
+    const broker_terms_t *one = pair->one, *other = pair->other;
+    return s_same_unsaid (pair, "pipeline", pipeline_text (one->pipeline), pipeline_text (other->pipeline),
+        refusal)
+        && s_same_texts (pair, "order", orders [one->order], orders [other->order], refusal)
+        && s_same_numbers (pair, "pool", one->pool, other->pool, refusal)
+        && s_same_numbers (pair, "nodes", s_nodes (one), s_nodes (other), refusal)
+        && s_same_numbers (pair, "node", one->parts.node, other->parts.node, refusal)
+        && s_same_texts (pair, "parts", one->parts.is_fixed? "fixed": "fresh",
+            other->parts.is_fixed? "fixed": "fresh", refusal)
+        && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
+}
+
+//  Up to a step all ranks got the same samples.  Two states of one run may differ if the run was resumed
+//  twice from an earlier state.
+static bool
+s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
+{
+    const broker_terms_t *one = pair->one, *other = pair->other;
+    if (one->epoch != other->epoch || one->epoch_batches != other->epoch_batches)
+        return true;
+    uint64_t counts [2] = { one->taken? roaring_bitmap_get_cardinality (one->taken): 0,
+        other->taken? roaring_bitmap_get_cardinality (other->taken): 0 };
+    bool is_same = one->taken_places == other->taken_places && counts [0] == counts [1]
+        && (counts [0] == 0 || roaring_bitmap_equals (one->taken, other->taken));
+    return s_same_unsaid (pair, "state (samples of its epoch that were taken)", "", is_same? "": "other",
+        refusal);
+}
+
+bool
+broker_agree (const broker_terms_t *one, uint32_t rank, const broker_terms_t *other, uint32_t other_rank,
+    refusal_t *refusal)
+{
+    pair_t pair = { one, other, rank, other_rank };
+    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal)
+        || !s_agree_on_taken (&pair, refusal))
+        return false;
+    if (s_has_run (one) && s_has_run (other) && !s_same_texts (&pair, "run", one->run, other->run, refusal))
+        return false;
+    return !one->seed_given || !other->seed_given
+        || s_same_numbers (&pair, "seed", one->seed, other->seed, refusal);
+}
+
+//  ---- ranks that come back to a job that is there (docs/protocol.md, Losing a rank)
+
+//  The job's request, as far as ranks must agree on it.
+static broker_terms_t
+s_view (const job_t *job)
+{
+    return (broker_terms_t) {
+        .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size,
+        .batch_size = job->rank_batch,
+        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true,
+        .on_bad = job->on_bad,
+        .order = job->order, .seed = job->seed,
+        .seed_given = job->seed_given, .pool = job->pool, .data = job->data, .parts = job->parts
+    };
+}
+
+static bool
+s_agrees (const job_t *job, const broker_terms_t *join, uint32_t number, refusal_t *refusal)
+{
+    broker_terms_t view = s_view (job);
+    //  steps_replay_find judges the rank's position.
+    view.epoch = join->epoch;
+    view.epoch_batches = join->epoch_batches;
+    view.taken = join->taken;
+    view.taken_places = join->taken_places;
+    return broker_agree (join, number, &view, number == 0? 1: 0, refusal);
+}
+
+//  An unknown client without a run may belong to another run with the same name.
+static broker_return_t
+s_refuse_stranger (const rank_t *rank, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    const job_t *job = rank->job;
+    if (s_has_run (join))
+        s_refuse_name (job, join, now_ms, refusal);
+    else
+    if (rank_is_there (rank))
+        refuse (refusal, "job_taken",
+            "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
+            "name: take another name (job=), or wait until it has ended", rank->number, job->job_name,
+            (long long) (now_ms - rank->joined_ms) / 1000);
+    else
+        refuse (refusal, "job_taken",
+            "job '%s' is there, and waits for its rank %u, which was another client: to go on for "
+            "that one load a state of this run; else take another name (job=), or wait until it has ended",
+            job->job_name, rank->number);
+    return BROKER_RETURN_REFUSED;
+}
+
+//  The join's rank in a job of the same world size.  The client is known by the run, or as the job's own.
+static broker_return_t
+s_returns (const rank_t *rank, const broker_terms_t *join, bool is_own, refusal_t *refusal)
+{
+    uint64_t number;
+    if ((rank_is_there (rank) && !is_own) || rank->left_itself)
+        return BROKER_RETURN_NONE;
+    if (!s_agrees (rank->job, join, rank->number, refusal))
+        return BROKER_RETURN_REFUSED;
+    return steps_replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY:
+        BROKER_RETURN_NONE;
+}
+
+broker_return_t
+broker_returns (broker_t *self, const broker_terms_t *join, uint32_t number, int64_t now_ms, job_t **job_p,
+    refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    assert (join->world_size > 1 && number < join->world_size);
+    *job_p = NULL;
+    job_t *job = job_named (self, join->tenant, join->job_name);
+    if (!job)
+        return BROKER_RETURN_NONE;
+    bool is_of_run = s_matches (join->run, job->run);
+    if (job->user != join->user) {
+        s_refuse_name (job, join, now_ms, refusal);
+        return BROKER_RETURN_REFUSED;
+    }
+    if (job->world_size != join->world_size) {
+        if (is_of_run || (!s_has_run (join) && s_shares_instance (job, join)))
+            return BROKER_RETURN_NONE;
+        s_refuse_name (job, join, now_ms, refusal);
+        return BROKER_RETURN_REFUSED;
+    }
+    rank_t *rank = &job->ranks [number];
+    bool is_own = s_matches (join->instances [number], rank->instance);
+    if (!is_of_run && !is_own)
+        return s_refuse_stranger (rank, join, now_ms, refusal);
+    broker_return_t answer = s_returns (rank, join, is_own, refusal);
+    if (answer == BROKER_RETURN_READY)
+        *job_p = job;
+    return answer;
+}
+
+//  ---- checks
+
 void
 identity_check (const broker_t *self)
 {
@@ -147,8 +377,8 @@ identity_check (const broker_t *self)
         assert (*job->run);
         for (const job_t *other = job->next; other; other = other->next)
             if (s_is_there (other) && other->tenant == job->tenant) {
-                assert (!identity_is (job->run, other->run));                           //  B7
-                assert (!identity_is (job->job_name, other->job_name));                 //  B7
+                assert (!s_matches (job->run, other->run));                           //  B7
+                assert (!s_matches (job->job_name, other->job_name));                 //  B7
             }
     }
 }

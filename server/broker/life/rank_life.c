@@ -25,6 +25,9 @@
 
 enum { JOB_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
 
+//  A job waits at least so long for a returning client, even if its rank_wait is shorter.
+enum { RETURN_MS = 10000 };
+
 //  ---- life
 
 size_t
@@ -399,6 +402,38 @@ rank_life_left (broker_t *self, rank_t *rank)
     }
 }
 
+//  ---- coming back
+
+rank_t *
+broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t *join, int64_t now_ms,
+    refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    assert (job->state != JOB_OVER);
+    rank_t *rank = &job->ranks [number];
+    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
+    if (rank_is_there (rank))
+        rank_life_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
+    if (!rank->reclaimed) {
+        refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
+            number, job->job_name);
+        return NULL;
+    }
+    bool is_known = steps_replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
+    assert (is_known);                  //  broker_returns has checked it
+    snprintf (rank->instance, sizeof rank->instance, "%s",
+        join->instances [number]? join->instances [number]: "");
+    rank_move (rank, RANK_ATTACHING);
+    rank->is_inline = rank->reclaiming = rank->reclaimed = rank->is_awaited = false;
+    rank->joined_ms = rank->alive_ms = now_ms;
+    rank->sent = rank->padded = 0;
+    rank->progress = (wire_progress_t) { .consumed = 0 };
+    job->held_up = true;
+    if (join->rank_wait_seconds > job->rank_wait_seconds)
+        job->rank_wait_seconds = join->rank_wait_seconds;
+    return rank;
+}
+
 //  ---- time
 
 //  A rank that had returned to a running job is lost again, for the rest of its time; at a job's beginning
@@ -459,8 +494,6 @@ rank_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
     else
         broker_wake (self, s_awaited_ms (job) + 1);
 }
-
-//  ---- questions
 
 //  ---- checks
 
