@@ -655,23 +655,18 @@ s_set_count (version_set_t *kind, version_t *version, uint32_t count)
         prepared_count (kind->version_index->prepared, version, version->count < count? +1: -1);
 }
 
-//  Whether looking up every sample of the consumer is less work than looking at every version.
-static bool
-s_has_little (const consumer_t *consumer)
-{
-    return sampler_epoch_samples (consumer->kind->sampler, consumer->sampler_job)
-        < prepared_versions (consumer->kind->version_index->prepared) / 2;
-}
-
 //  All claims of a consumer: before and after the samples that it needs change.
 static void
 s_claim_all (const consumer_t *consumer, int change)
 {
     claim_t claim = { consumer, change };
-    if (s_has_little (consumer))
-        sampler_each (consumer->kind->sampler, consumer->sampler_job, s_claim_sample, &claim);
+    prepared_t *prepared = consumer->kind->version_index->prepared;
+    const sampler_t *sampler = consumer->kind->sampler;
+    //  What is less work: to look up every sample of the consumer, or to look at every version.
+    if (sampler_epoch_samples (sampler, consumer->sampler_job) < prepared_versions (prepared) / 2)
+        sampler_each (sampler, consumer->sampler_job, s_claim_sample, &claim);
     else
-        prepared_each (consumer->kind->version_index->prepared, s_claim, &claim);
+        prepared_each (prepared, s_claim, &claim);
 }
 
 static void

@@ -797,13 +797,6 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
     return TURN_TAKEN;
 }
 
-static bool
-s_are_busy (const broker_t *self)
-{
-    return budget_with_workers (self) + self->copying + self->side_tasks
-        >= BUSY_TASKS * ((size_t) self->options.workers + self->lent) + self->slow_out;
-}
-
 bool
 dispatch_work (broker_t *self)
 {
@@ -824,7 +817,8 @@ dispatch_work (broker_t *self)
         tenant->wants.lacks_memory = turn == TURN_NO_MEMORY;
         has_memory = has_memory && !tenant->wants.lacks_memory;
         passed_over |= s_bit (tenant);
-        if (s_are_busy (self))
+        if (budget_with_workers (self) + self->copying + self->side_tasks
+            >= BUSY_TASKS * ((size_t) self->options.workers + self->lent) + self->slow_out)
             break;
     }
     return has_memory;

@@ -104,16 +104,6 @@ s_take_slot (job_t *job, uint32_t planned)
     return slot;
 }
 
-//  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample has been
-//  drawn already.
-static batch_t *
-s_open_batch (job_t *job)
-{
-    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
-    job->filling = s_take_slot (job, remaining < job->batch_size? (uint32_t) remaining: job->batch_size);
-    return &job->batches [job->filling];
-}
-
 //  Each rank has an equal part of the step; a remainder goes to the first ranks, one sample each.
 static void
 s_deal (const job_t *job, const batch_t *batch, batch_row_t *row)
@@ -144,8 +134,13 @@ static batch_row_t *
 s_take_row (job_t *job, uint32_t id)
 {
     batch_t *batch = s_filling (job);
-    if (!batch)
-        batch = s_open_batch (job);
+    if (!batch) {
+        //  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample
+        //  has been drawn already.
+        uint64_t left = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
+        job->filling = s_take_slot (job, left < job->batch_size? (uint32_t) left: job->batch_size);
+        batch = &job->batches [job->filling];
+    }
     batch_row_t *row = &batch->rows [batch->drawn++];
     batch->open++;
     row->epoch = job->epoch;
@@ -260,14 +255,6 @@ s_draw_alone (broker_t *self, job_t *job, batch_row_t *row)
 
 //  ---- epochs
 
-static void
-s_mark_epoch_end (job_t *job)
-{
-    assert (!job->epoch_end_is_due);
-    job->epoch_end_is_due = true;
-    job->drawn_epoch = job->epoch;
-}
-
 //  Marks the epoch's last batch, so that its end is told after it.
 static void
 s_mark_end (job_t *job)
@@ -285,8 +272,11 @@ s_mark_end (job_t *job)
     }
     if (last)
         last->ends_epoch = true;
-    else
-        s_mark_epoch_end (job);                         //  the last batch was sent already
+    else {                                              //  the last batch was sent already
+        assert (!job->epoch_end_is_due);
+        job->epoch_end_is_due = true;
+        job->drawn_epoch = job->epoch;
+    }
 }
 
 static void
@@ -357,14 +347,6 @@ draw_go_on (broker_t *self, job_t *job)
     s_after_draw (self, job);
 }
 
-static void
-s_end_unreadable (job_t *job)
-{
-    char *which = job_unreadable_message (job);
-    job_end (job, "unreadable", "of the job's samples too few can be read: %s", which);
-    free (which);
-}
-
 void
 draw_settle (broker_t *self, dataset_t *dataset)
 {
@@ -377,8 +359,11 @@ draw_settle (broker_t *self, dataset_t *dataset)
         //  something.
         if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
             continue;
-        if (samples == 0 || (job->drop_last && samples < job->batch_size && !job_has_parts (job)))
-            s_end_unreadable (job);
+        if (samples == 0 || (job->drop_last && samples < job->batch_size && !job_has_parts (job))) {
+            char *which = job_unreadable_message (job);
+            job_end (job, "unreadable", "of the job's samples too few can be read: %s", which);
+            free (which);
+        }
         else
             s_after_draw (self, job);
     }

@@ -171,13 +171,6 @@ s_all_common_bytes (const broker_t *self)
     return bytes;
 }
 
-//  Whether the job has a tier of its own that belongs to this owner; NULL: any owner.
-static bool
-s_has_own_tier (const job_t *job, const tenant_t *owner)
-{
-    return job->tier && job->tier_is_own && (!owner || job->tenant == owner);
-}
-
 //  Which tiers divide the memory with a tier of this owner (NULL: a tier of a data set), and how much it is;
 //  not yet settled.
 static raw_prefetch_division_t
@@ -193,7 +186,8 @@ s_division (const broker_t *self, const tenant_t *owner)
         division.tiers [dataset->number] += dataset->prefetch && dataset->prefetch->tier;
     }
     for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
-        division.tiers [job->dataset->number] += s_has_own_tier (job, is_one? NULL: owner);
+        division.tiers [job->dataset->number] += job->tier && job->tier_is_own
+            && (is_one || job->tenant == owner);
     return division;
 }
 
@@ -694,14 +688,6 @@ raw_prefetch_allows (const broker_t *self, const broker_terms_t *join, const job
 }
 
 static void
-s_reserve (broker_t *self, job_t *job, size_t bytes)
-{
-    self->lookahead_reserved += bytes;
-    job->tenant->held.lookahead_reserved += bytes;
-    s_divide (self);
-}
-
-static void
 s_join_tier (broker_t *self, job_t *job)
 {
     dataset_t *dataset = job->dataset;
@@ -737,8 +723,11 @@ void
 raw_prefetch_join (broker_t *self, job_t *job, const broker_terms_t *join)
 {
     if (job->pool > 0) {
-        s_reserve (self, job, lookahead_bound (join));
-        lookahead_begin (self, job, lookahead_bound (join));
+        size_t bytes = lookahead_bound (join);
+        self->lookahead_reserved += bytes;
+        job->tenant->held.lookahead_reserved += bytes;
+        s_divide (self);
+        lookahead_begin (self, job, bytes);
     }
     s_join_tier (self, job);
     s_share_out (self, NULL);

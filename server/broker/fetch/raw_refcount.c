@@ -72,19 +72,13 @@ s_is_idle (const raw_sample_t *sample)
 }
 
 static void
-s_ask (broker_t *self, const version_t *version, raw_sample_t *sample)
-{
-    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        raw_store_also (self->raw, raw_refcount_lane (self, row->job->tenant), sample);
-}
-
-static void
 s_read_again (broker_t *self, raw_sample_t *sample)
 {
     raw_store_again (self->raw, sample);
     for (version_t *version = sample->waiting; version; version = version->next_raw) {
         row_queue_left (version);
-        s_ask (self, version, sample);
+        for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+            raw_store_also (self->raw, raw_refcount_lane (self, row->job->tenant), sample);
     }
 }
 

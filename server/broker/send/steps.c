@@ -390,12 +390,6 @@ steps_replay_free (job_t *job)
 
 //  ---- padding
 
-static bool
-s_is_under_way (const batch_row_t *row)
-{
-    return row->state == ROW_WAITING || row->state == ROW_READY || row->state == ROW_COPYING;
-}
-
 //  Filled rows of each rank in the step.
 static void
 s_count_rows (const job_t *job, const batch_t *batch, uint32_t *rows)
@@ -523,9 +517,11 @@ s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
 static bool
 s_is_padding (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
-        if (s_is_under_way (&job->ranks [number].padding))
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        row_state_t state = job->ranks [number].padding.state;
+        if (state == ROW_WAITING || state == ROW_READY || state == ROW_COPYING)
             return true;
+    }
     return false;
 }
 
@@ -668,18 +664,14 @@ steps_send (broker_t *self, job_t *job)
 
 //  ---- ranks that lack a step
 
-static bool
-s_is_level (const rank_t *rank)
-{
-    return rank->state == RANK_LEFT || (rank->state == RANK_HERE && rank->lacks == rank->job->replay.next);
-}
-
 bool
 steps_are_held_up (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
-        if (!s_is_level (&job->ranks [number]))
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        if (rank->state != RANK_LEFT && (rank->state != RANK_HERE || rank->lacks != job->replay.next))
             return true;
+    }
     return false;
 }
 
