@@ -1,5 +1,5 @@
-/*  tier -- a raw pool under a sampler: the jobs that it serves, the samples that they need, and the choice of
- *  a draw.
+/*  tier -- decides which sample of a pack is drawn next, by what is in memory: a raw pool under a sampler,
+ *  the jobs that it serves, and the samples that they need.
  *
  *  The broker and bench/sim/tier_sim use it alike, so the simulator measures the code that runs here.
  *
