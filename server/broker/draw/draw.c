@@ -207,10 +207,8 @@ s_take_bytes (broker_t *self, job_t *job, uint32_t id, version_t *const *version
         tier_drawn (job->tier, id);
     if (job->tier)
         raw_prefetch_fill (self, job, job->tier);
-    if (job->ahead) {
+    if (job->ahead)
         lookahead_drop (self, job, id);
-        lookahead_fill (self, job);
-    }
 }
 
 //  Draws one sample for the jobs of an offer.  instead: the row to fill, when the offer has a single job;
@@ -226,6 +224,7 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
     for (size_t index = 0; index < count; index++) {
         jobs [index] = dataset->jobs [offer->jobs [index]];
         jobs [index]->consumer.number = (uint32_t) jobs [index]->epoch;
+        jobs [index]->sharing.is_due = true;
         consumers [index] = &jobs [index]->consumer;
     }
     tier_t *tier = jobs [0]->tier;
@@ -233,7 +232,6 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
     assert (sampler_accepts (dataset->sampler, id));
     version_index_draw (self->version_index, consumers, count, id, versions, NULL);
     s_take_bytes (self, jobs [0], id, versions, count);
-    sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
         batch_row_t *row = instead? instead: s_take_row (jobs [index], id);
         if (instead)

@@ -151,8 +151,9 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
     s_request (self, lane, dataset, &range);
 }
 
-void
-lookahead_fill (broker_t *self, job_t *job)
+//  Reads the samples that have entered the pool.
+static void
+s_fill (broker_t *self, job_t *job)
 {
     stream_piece_t piece;
     while (sampler_entered (job->dataset->sampler, job->consumer.sampler_job, &piece))
@@ -176,10 +177,11 @@ lookahead_drop (broker_t *self, job_t *job, uint32_t id)
 {
     if (roaring_bitmap_remove_checked (job->ahead->held, id))
         s_let_go (self, job, id);
+    s_fill (self, job);
 }
 
-void
-lookahead_clear (broker_t *self, job_t *job)
+static void
+s_clear (broker_t *self, job_t *job)
 {
     roaring_uint32_iterator_t ids;
     roaring_bitmap_t *held = job->ahead->held;
@@ -188,6 +190,13 @@ lookahead_clear (broker_t *self, job_t *job)
         s_let_go (self, job, ids.current_value);
     roaring_bitmap_free (held);
     assert (job->ahead->bytes == 0);
+}
+
+void
+lookahead_epoch_begin (broker_t *self, job_t *job)
+{
+    s_clear (self, job);
+    s_fill (self, job);
 }
 
 //  ---- life
@@ -199,13 +208,13 @@ lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
     job->ahead = needed_memory (calloc (1, sizeof *job->ahead));
     job->ahead->held = needed_memory (roaring_bitmap_create ());
     job->lookahead_bytes_max = bytes_max;
-    lookahead_fill (self, job);
+    s_fill (self, job);
 }
 
 void
 lookahead_end (broker_t *self, job_t *job)
 {
-    lookahead_clear (self, job);
+    s_clear (self, job);
     roaring_bitmap_free (job->ahead->held);
     free (job->ahead);
     job->ahead = NULL;

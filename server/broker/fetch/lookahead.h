@@ -18,13 +18,12 @@ size_t lookahead_bound (const broker_terms_t *join);
 void lookahead_begin (broker_t *self, job_t *job, size_t bytes_max);
 //  The job leaves, and holds nothing any more.
 void lookahead_end (broker_t *self, job_t *job);
-//  Reads the samples that have entered the pool: call it after the begin, each draw, each drop and at each
-//  epoch's begin.
-void lookahead_fill (broker_t *self, job_t *job);
-//  Gives back the hold on a sample that has been drawn or dropped.  Idempotent.
+//  The sample was drawn, or has left the job's data: gives back the hold on it, if there is one, and reads
+//  what enters the pool.
 void lookahead_drop (broker_t *self, job_t *job, uint32_t id);
-//  Gives back the holds on samples that the epoch does not deliver (drop_last).
-void lookahead_clear (broker_t *self, job_t *job);
+//  The job's next epoch has begun: gives back the holds on samples that the last one did not deliver
+//  (drop_last), and reads what enters the pool.
+void lookahead_epoch_begin (broker_t *self, job_t *job);
 size_t lookahead_bytes (const job_t *job);
 void lookahead_check (const broker_t *self, const job_t *job);
 

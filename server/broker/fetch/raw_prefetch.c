@@ -793,10 +793,8 @@ raw_prefetch_leave (broker_t *self, job_t *job)
 void
 raw_prefetch_epoch_begin (broker_t *self, job_t *job)
 {
-    if (job->ahead) {
-        lookahead_clear (self, job);
-        lookahead_fill (self, job);
-    }
+    if (job->ahead)
+        lookahead_epoch_begin (self, job);
     if (!job->tier)
         return;
     tier_epoch_begin (job->tier, job->consumer.sampler_job);
@@ -823,10 +821,8 @@ raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
             continue;
         if (job->tier && job->tier_is_own)
             s_forget (self, dataset, job->tier, job->tenant, id);
-        if (job->ahead) {
+        if (job->ahead)
             lookahead_drop (self, job, id);
-            lookahead_fill (self, job);
-        }
     }
 }
 

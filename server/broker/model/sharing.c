@@ -141,13 +141,6 @@ s_served_of_tenant (batch_row_t *row, version_t *version)
 }
 
 void
-sharing_drawn (job_t *const *jobs, size_t count)
-{
-    for (size_t index = 0; index < count; index++)
-        jobs [index]->sharing.is_due = true;
-}
-
-void
 sharing_served (broker_t *self, batch_row_t *row, version_t *version)
 {
     row->job->sharing.is_due = false;

@@ -46,7 +46,7 @@ typedef struct {
                                                 //  of both joined
     uint64_t look_at;           //  number of rows at which the job is judged again
     bool is_told;
-    bool is_due;                //  it has just drawn a sample that is not yet counted
+    bool is_due;                //  it draws a sample that is not yet counted
 } sharing_t;
 
 typedef struct {
@@ -70,9 +70,7 @@ sharing_mark_of (const sharing_t *sharing)
 }
 //  The job has joined: marks it for the other jobs on its data set.
 void sharing_join (job_t *job);
-//  These jobs have drawn one sample together; sharing_served follows for each.
-void sharing_drawn (job_t *const *jobs, size_t count);
-//  A draw has given the row this version.
+//  A draw has given the row this version.  First the draw marks each of its jobs as due.
 void sharing_served (broker_t *self, batch_row_t *row, version_t *version);
 //  The row drops its record.  Idempotent.
 void sharing_forget (broker_t *self, batch_row_t *row);
