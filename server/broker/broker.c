@@ -149,13 +149,13 @@ dataset_next_removed (broker_t *self, void **user_p)
 static void
 s_count_consumed (job_t *job, uint64_t epoch, uint32_t samples)
 {
-    job->consumed_samples += samples;
-    if (epoch > job->consumed_epoch) {
-        job->consumed_epoch = epoch;
-        job->consumed_epoch_samples = 0;
+    job->counts.consumed_samples += samples;
+    if (epoch > job->counts.consumed_epoch) {
+        job->counts.consumed_epoch = epoch;
+        job->counts.consumed_epoch_samples = 0;
     }
-    if (epoch == job->consumed_epoch)
-        job->consumed_epoch_samples += samples;
+    if (epoch == job->counts.consumed_epoch)
+        job->counts.consumed_epoch_samples += samples;
 }
 
 //  Counts the batches that the client has just reported as consumed, while their slots still exist.
@@ -163,9 +163,9 @@ static void
 s_count_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
 {
     uint64_t before = rank_batches_done (&rank->progress), now = rank_batches_done (progress);
-    for (uint32_t slot = 0; slot < rank->job->slots; slot++)
+    for (uint32_t slot = 0; slot < rank->job->asked.slots; slot++)
         if (rank->held >> slot & 1 && rank->sequence [slot] >= before && rank->sequence [slot] < now)
-            s_count_consumed (rank->job, rank->job->batches [slot].epoch, rank->rows [slot]);
+            s_count_consumed (rank->job, rank->job->draw.batches [slot].epoch, rank->rows [slot]);
 }
 
 //  What all ranks have released.  A returned rank begins at 0, which must not shrink the window.
@@ -173,11 +173,11 @@ static void
 s_measure_released (job_t *job)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].progress.released < least)
             least = job->ranks [number].progress.released;
-    if (least > job->released)
-        job->released = least;
+    if (least > job->delivery.released)
+        job->delivery.released = least;
 }
 
 //  A slot is free when no rank holds it.
@@ -187,7 +187,7 @@ s_release (rank_t *rank, uint32_t slot)
     job_t *job = rank->job;
     rank->held &= ~(1ull << slot);
     rank->in_hand &= ~(1ull << slot);
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].held >> slot & 1)
             return;
     draw_release (job, slot);
@@ -216,7 +216,7 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     s_count_newly_consumed (rank, progress);
     rank->progress = *progress;
     s_measure_released (job);
-    for (uint32_t slot = 0; slot < job->slots; slot++) {
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++) {
         if (!(rank->held >> slot & 1))
             continue;
         if (rank->sequence [slot] < progress->consumed)
@@ -342,9 +342,9 @@ broker_copied (broker_t *self, batch_row_t *row)
     job_t *job = row->job;
     rank_t *rank = &job->ranks [row->rank];
     assert (row->state == ROW_COPYING);
-    assert (self->copying > 0 && job->copying > 0 && rank->copying > 0);
+    assert (self->copying > 0 && job->dispatch.copying > 0 && rank->copying > 0);
     self->copying--;
-    job->copying--;
+    job->dispatch.copying--;
     rank->copying--;
     dispatch_copied (self, row);
     version_t *version = row->version;
@@ -367,13 +367,14 @@ static void
 s_mark_rates (broker_t *self, int64_t now_ms)
 {
     for (job_t *job = self->jobs; job; job = job->next) {
-        if (job->mark_count && now_ms - job->marks [job->mark_count - 1].at_ms < 1000)
+        if (job->counts.mark_count && now_ms - job->counts.marks [job->counts.mark_count - 1].at_ms < 1000)
             continue;
-        if (job->mark_count == RATE_MARKS) {
-            memmove (job->marks, job->marks + 1, sizeof job->marks - sizeof job->marks [0]);
-            job->mark_count--;
+        if (job->counts.mark_count == RATE_MARKS) {
+            memmove (job->counts.marks, job->counts.marks + 1,
+                sizeof job->counts.marks - sizeof job->counts.marks [0]);
+            job->counts.mark_count--;
         }
-        job->marks [job->mark_count++] = (rate_mark_t) { now_ms, job->consumed_samples };
+        job->counts.marks [job->counts.mark_count++] = (rate_mark_t) { now_ms, job->counts.consumed_samples };
     }
 }
 

@@ -341,13 +341,13 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
     s_end_idle_classes (self, job->tenant);
     class_t *class = needed_memory (calloc (1, sizeof *class));
-    bool is_random = pipeline_shared_is_random (job->pipeline),
-        is_apart = s_is_apart (job->order, job->pipeline);
+    bool is_random = pipeline_shared_is_random (job->asked.pipeline),
+        is_apart = s_is_apart (job->asked.order, job->asked.pipeline);
     *class = (class_t) {
         .next = self->classes, .tenant = job->tenant, .dataset = job->dataset,
-        .pipeline = pipeline_hold (job->pipeline),
-        .version_bytes = version_bytes, .is_apart = is_apart, .custom = pipeline_custom (job->pipeline),
-        .seed = is_apart? job->seed: random_next (&self->random),
+        .pipeline = pipeline_hold (job->asked.pipeline),
+        .version_bytes = version_bytes, .is_apart = is_apart, .custom = pipeline_custom (job->asked.pipeline),
+        .seed = is_apart? job->asked.seed: random_next (&self->random),
         .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
     };
     class->prepare_ns = self->prepare_ns;
@@ -366,15 +366,15 @@ dispatch_allows (const broker_t *self, const broker_terms_t *join, refusal_t *re
 void
 dispatch_join (broker_t *self, job_t *job)
 {
-    class_t *class = s_find_class (self, job->dataset, job->order, job->pipeline);
+    class_t *class = s_find_class (self, job->dataset, job->asked.order, job->asked.pipeline);
     if (!class)
-        class = s_new_class (self, job, budget_version_cost (pipeline_version_bytes (job->pipeline)));
+        class = s_new_class (self, job, budget_version_cost (pipeline_version_bytes (job->asked.pipeline)));
     job->consumer.kind = class->kind;
     job->consumer.numbers = class->is_apart;
     job->consumer.tenant = job->tenant->number;
     //  First: a class without a consumer ends with its last version, which a smaller index may evict.
     version_index_join (self->version_index, &job->consumer);
-    job->copy_ns = self->copy_ns;
+    job->dispatch.copy_ns = self->copy_ns;
     job->next_of_tenant = job->tenant->wants.jobs;
     job->tenant->wants.jobs = job;
     s_measure (self, job->tenant);
@@ -401,10 +401,10 @@ dataset_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_
     for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
         const job_t *job = dataset->jobs [number];
         if (!job || job->tenant != (tenant? tenant: job->broker->tenants [0])
-            || s_is_apart (job->order, job->pipeline)
-        ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
+            || s_is_apart (job->asked.order, job->asked.pipeline)
+        ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->asked.pipeline)))
             continue;
-        const char *text = pipeline_shared_text (job->pipeline);
+        const char *text = pipeline_shared_text (job->asked.pipeline);
         size_t index = 0;
         while (index < count && strcmp (texts [index], text) != 0)
             index++;
@@ -423,7 +423,7 @@ dispatch_await (batch_row_t *row, version_t *version)
     if (version->state == VERSION_READY) {
         row_move (row, ROW_READY);
         s_hold (version, row->job->tenant);
-        row_queue_append (&row->job->ready, row);
+        row_queue_append (&row->job->dispatch.ready, row);
         return;
     }
     row_move (row, ROW_WAITING);
@@ -438,7 +438,7 @@ dispatch_await (batch_row_t *row, version_t *version)
     version_move (version, raw_refcount_want (row->job->broker, row->job->tenant, version)?
         VERSION_QUEUED: VERSION_READING);
     if (version->state == VERSION_QUEUED)
-        row_queue_append (&row->job->wanted, row);
+        row_queue_append (&row->job->dispatch.wanted, row);
 }
 
 static void
@@ -453,7 +453,7 @@ s_leave_waiting (batch_row_t *row)
         row->next_waiting->previous_waiting = row->previous_waiting;
     row->previous_waiting = row->next_waiting = NULL;
     if (version->state == VERSION_QUEUED)
-        row_queue_remove (&row->job->wanted, row);
+        row_queue_remove (&row->job->dispatch.wanted, row);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
         version_move (version, VERSION_IDLE);           //  prepared when a row waits for it again
         raw_refcount_release (row->job->broker, version);
@@ -468,7 +468,7 @@ dispatch_cancel (broker_t *self, batch_row_t *row)
         s_leave_waiting (row);
     else
     if (row->state == ROW_READY)
-        row_queue_remove (&row->job->ready, row);
+        row_queue_remove (&row->job->dispatch.ready, row);
     else
         return;
     version_t *version = row->version;
@@ -539,7 +539,7 @@ s_end_version (broker_t *self, const version_t *version)
 static bool
 s_may_prepare (const broker_t *self, const job_t *job)
 {
-    const version_t *version = job->wanted.first->version;
+    const version_t *version = job->dispatch.wanted.first->version;
     const dataset_t *dataset = job->dataset;
     const class_t *class = version_class (self, version);
     const custom_t *custom = class->custom;
@@ -638,7 +638,7 @@ void
 broker_copy_took (broker_t *self, batch_row_t *row, uint64_t worker_ns)
 {
     assert (row->state == ROW_COPYING && row->charged_us);
-    s_learn (&row->job->copy_ns, worker_ns);
+    s_learn (&row->job->dispatch.copy_ns, worker_ns);
     s_learn (&self->copy_ns, worker_ns);
     s_settle (self, s_bit (row->job->tenant), row->charged_us, worker_ns);
     row->charged_us = 0;
@@ -651,7 +651,7 @@ dispatch_copied (broker_t *self, batch_row_t *row)
         s_settle (self, s_bit (row->job->tenant), row->charged_us,
             (uint64_t) row->charged_us * NS_A_US);
     row->charged_us = 0;
-    if (budget_copies_slowly (row->job->pipeline))
+    if (budget_copies_slowly (row->job->asked.pipeline))
         s_count_slow (self, row->job->tenant, false);
 }
 
@@ -675,7 +675,8 @@ typedef enum {
 static bool
 s_may_copy (const broker_t *self, const job_t *job)
 {
-    return job->ready.first && (!budget_copies_slowly (job->pipeline) || s_has_slow_turn (self, job->tenant));
+    return job->dispatch.ready.first
+        && (!budget_copies_slowly (job->asked.pipeline) || s_has_slow_turn (self, job->tenant));
 }
 
 //  The next job from *turn_p on of which something may be copied, or prepared, now; NULL: none.
@@ -684,7 +685,7 @@ s_next_turn (const broker_t *self, const tenant_t *tenant, job_t **turn_p, bool 
 {
     job_t *start = *turn_p? *turn_p: tenant->wants.jobs, *job = start;
     while (job) {
-        if (copies? s_may_copy (self, job): job->wanted.first && s_may_prepare (self, job)) {
+        if (copies? s_may_copy (self, job): job->dispatch.wanted.first && s_may_prepare (self, job)) {
             *turn_p = job->next_of_tenant;
             return job;
         }
@@ -700,15 +701,15 @@ s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
 {
     job_t *job = row->job;
     rank_t *rank = &job->ranks [row->rank];
-    row->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
+    row->charged_us = s_estimate_us (job->dispatch.copy_ns, COPY_FIRST_NS);
     fairness_serve (self->fairness, job->tenant->number, 0, passed_over,
         (uint64_t) row->charged_us * NS_A_US);
     row_queue_take_copy (row);
     row_move (row, ROW_COPYING);
-    job->copying++;
+    job->dispatch.copying++;
     rank->copying++;
     self->copying++;
-    if (budget_copies_slowly (job->pipeline))
+    if (budget_copies_slowly (job->asked.pipeline))
         s_count_slow (self, job->tenant, true);
     action_add_rank (self, ACTION_COPY, rank)->row = row;
 }
@@ -756,7 +757,7 @@ s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
     job_t *turn = tenant->wants.prepare_turn, *job = s_next_turn (self, tenant, &turn, false);
     if (!job)
         return TURN_FULL;
-    version_t *version = job->wanted.first->version;
+    version_t *version = job->dispatch.wanted.first->version;
     if (!version->raw && patience_holds (job->dataset)) {
         patience_hold_version (self, version);
         return TURN_TAKEN;
@@ -793,7 +794,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
         NULL;
     if (!job)
         return s_take_preparing (self, tenant, passed_over);
-    s_hand_out_copy (self, job->ready.first, passed_over);
+    s_hand_out_copy (self, job->dispatch.ready.first, passed_over);
     return TURN_TAKEN;
 }
 
@@ -953,7 +954,7 @@ dispatch_check (const broker_t *self)
         size_t waiting = tenant->wants.side_tasks;
         for (const job_t *job = tenant->wants.jobs; job; job = job->next_of_tenant) {
             assert (job->tenant == tenant);
-            waiting += s_count_queue (&job->wanted) + s_count_queue (&job->ready);
+            waiting += s_count_queue (&job->dispatch.wanted) + s_count_queue (&job->dispatch.ready);
         }
         assert (waiting == tenant->wants.waiting);
         assert ((waiting > 0) == (fairness_waiting (self->fairness) >> number & 1));

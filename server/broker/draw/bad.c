@@ -38,8 +38,8 @@ s_is_shown (const dataset_t *dataset, uint32_t id)
 {
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         const job_t *job = dataset->jobs [number];
-        if (job && roaring_bitmap_contains (job->unreadable, id)
-        &&  roaring_bitmap_get_cardinality (job->unreadable) <= BAD_OF_JOB_MAX)
+        if (job && roaring_bitmap_contains (job->told.unreadable, id)
+        &&  roaring_bitmap_get_cardinality (job->told.unreadable) <= BAD_OF_JOB_MAX)
             return true;
     }
     return false;
@@ -116,24 +116,24 @@ s_unreadable (const broker_terms_t *join)
 void
 bad_join (job_t *job, const broker_terms_t *join)
 {
-    job->unreadable = s_unreadable (join);
+    job->told.unreadable = s_unreadable (join);
 }
 
 void
 bad_tell_rank (rank_t *rank)
 {
-    if (rank->job->unreadable_told > 0)
+    if (rank->job->told.unreadable_told > 0)
         rank_tell (rank, ACTION_SEND_NOTICE, "unreadable", NULL);
 }
 
 void
 bad_tell (job_t *job)
 {
-    uint64_t count = roaring_bitmap_get_cardinality (job->unreadable);
-    if (count == job->unreadable_told)
+    uint64_t count = roaring_bitmap_get_cardinality (job->told.unreadable);
+    if (count == job->told.unreadable_told)
         return;
-    job->unreadable_told = count;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    job->told.unreadable_told = count;
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].state == RANK_HERE)
             rank_tell (&job->ranks [number], ACTION_SEND_NOTICE, "unreadable", NULL);
 }
@@ -143,15 +143,15 @@ void
 bad_tell_due (broker_t *self, int64_t now_ms)
 {
     for (job_t *job = self->jobs; job; job = job->next) {
-        if (job_has_ended (job) || job->state == JOB_ATTACHING || job->unreadable_told > 0
-        ||  roaring_bitmap_is_empty (job->unreadable))
+        if (job_has_ended (job) || job->state == JOB_ATTACHING || job->told.unreadable_told > 0
+        ||  roaring_bitmap_is_empty (job->told.unreadable))
             continue;
-        if (job->unreadable_ms == 0)
-            job->unreadable_ms = now_ms;
-        if (now_ms - job->unreadable_ms >= TELL_MS)
+        if (job->told.unreadable_ms == 0)
+            job->told.unreadable_ms = now_ms;
+        if (now_ms - job->told.unreadable_ms >= TELL_MS)
             bad_tell (job);
         else
-            broker_wake (self, job->unreadable_ms + TELL_MS);
+            broker_wake (self, job->told.unreadable_ms + TELL_MS);
     }
 }
 
@@ -168,13 +168,13 @@ job_unreadable (const job_t *self)
     json_t *samples = json_array ();
     for (size_t index = 0; index < dataset->bad_named; index++) {
         const bad_sample_t *bad = &dataset->bad [index];
-        if (!roaring_bitmap_contains (self->unreadable, bad->id))
+        if (!roaring_bitmap_contains (self->told.unreadable, bad->id))
             continue;
         json_array_append_new (samples, bad_describe (bad));
         if (json_array_size (samples) == BAD_OF_JOB_MAX)
             break;
     }
-    json_int_t count = (json_int_t) roaring_bitmap_get_cardinality (self->unreadable);
+    json_int_t count = (json_int_t) roaring_bitmap_get_cardinality (self->told.unreadable);
     return needed_memory (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
 }
 
@@ -228,7 +228,7 @@ static void
 s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
 {
     const dataset_t *dataset = job->dataset;
-    if (job->on_bad != BROKER_BAD_FAIL || job_has_ended (job))
+    if (job->asked.on_bad != BROKER_BAD_FAIL || job_has_ended (job))
         return;
     char *message = s_message (dataset, dataset->on_bad != BROKER_BAD_FAIL, id, reason);
     job_end (job, "bad_sample", "%s", message);
@@ -263,9 +263,9 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
     for (size_t index = 0; index < count; index++)
-        roaring_bitmap_add (holders [index]->unreadable, id);
+        roaring_bitmap_add (holders [index]->told.unreadable, id);
     for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        roaring_bitmap_add (row->job->unreadable, id);              //  also of a job that has drawn
+        roaring_bitmap_add (row->job->told.unreadable, id);         //  also of a job that has drawn
                                                                     //  everything
     if (sampler_dropped_count (dataset->sampler) > dropped) {       //  otherwise another class found it bad
                                                                     //  before

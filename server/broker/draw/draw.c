@@ -17,7 +17,7 @@ enum { ROUNDS_A_TURN = 512 };
 static batch_t *
 s_filling (const job_t *job)
 {
-    return job->filling < job->slots? &job->batches [job->filling]: NULL;
+    return job->draw.filling < job->asked.slots? &job->draw.batches [job->draw.filling]: NULL;
 }
 
 //  ---- credit
@@ -26,19 +26,20 @@ s_filling (const job_t *job)
 static uint64_t
 s_outstanding (const job_t *job)
 {
-    uint64_t samples = (uint64_t) job->used_slots * job->batch_size;
+    uint64_t samples = (uint64_t) job->draw.used_slots * job->asked.batch_size;
     const batch_t *filling = s_filling (job);
-    return filling? samples - (job->batch_size - filling->drawn): samples;
+    return filling? samples - (job->asked.batch_size - filling->drawn): samples;
 }
 
 //  How many samples may be drawn and not released now.  Slots in the user's hands come on top.
 static uint64_t
 s_window (const job_t *job)
 {
-    uint32_t slots = job->used_slots + job->free_places;
-    uint64_t whole = (uint64_t) (slots < job->slots? slots: job->slots) * job->batch_size;
-    uint64_t window = draw_window (whole, job->consumer.follows, job->batch_size,
-        job->released * job->batch_size) + (uint64_t) job->in_hand * job->batch_size;
+    uint32_t slots = job->draw.used_slots + job->delivery.free_places;
+    uint64_t whole = (uint64_t) (slots < job->asked.slots? slots: job->asked.slots) * job->asked.batch_size;
+    uint64_t window = draw_window (whole, job->consumer.follows, job->asked.batch_size,
+        job->delivery.released * job->asked.batch_size)
+        + (uint64_t) job->delivery.in_hand * job->asked.batch_size;
     return window < whole? window: whole;
 }
 
@@ -46,13 +47,13 @@ s_window (const job_t *job)
 static bool
 s_has_slot (const job_t *job)
 {
-    return job->used_slots < job->slots && job->free_places > 0;
+    return job->draw.used_slots < job->asked.slots && job->delivery.free_places > 0;
 }
 
 static bool
 s_has_room (const job_t *job)
 {
-    return job->state == JOB_RUNNING && !job->held_up && (s_filling (job) || s_has_slot (job))
+    return job->state == JOB_RUNNING && !job->delivery.held_up && (s_filling (job) || s_has_slot (job))
         && s_outstanding (job) < s_window (job);
 }
 
@@ -62,14 +63,14 @@ s_has_room (const job_t *job)
 static bool
 s_needs_draw (const job_t *job)
 {
-    return s_outstanding (job) + job->batch_size < s_window (job)
-        || job->used_slots - job->in_hand + job->free_places <= 1;
+    return s_outstanding (job) + job->asked.batch_size < s_window (job)
+        || job->draw.used_slots - job->delivery.in_hand + job->delivery.free_places <= 1;
 }
 
 void
 draw_release (job_t *job, uint32_t slot)
 {
-    batch_t *batch = &job->batches [slot];
+    batch_t *batch = &job->draw.batches [slot];
     assert (batch->state == SLOT_SENT || batch->state == SLOT_FULL);
     for (uint32_t index = 0; index < batch->drawn; index++) {
         batch->rows [index].is_hole = batch->rows [index].state == ROW_HOLE;
@@ -79,7 +80,7 @@ draw_release (job_t *job, uint32_t slot)
     uint32_t sent = was_sent? batch->drawn: 0;
     job_batch_move (batch, SLOT_FREE);
     *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
-    job->used_slots--;
+    job->draw.used_slots--;
     if (!was_sent)              //  otherwise each rank's was free when it let go of its part
         job_measure_places (job);
 }
@@ -91,16 +92,16 @@ static uint32_t
 s_take_slot (job_t *job, uint32_t planned)
 {
     uint32_t slot = 0;
-    while (job->batches [slot].state != SLOT_FREE)
+    while (job->draw.batches [slot].state != SLOT_FREE)
         slot++;
-    assert (slot < job->slots);
+    assert (slot < job->asked.slots);
     job_take_places (job, slot);
-    job_batch_move (&job->batches [slot], SLOT_FILLING);
-    job->batches [slot].epoch = job->epoch;
-    job->batches [slot].planned = planned;
-    job->used_slots++;
-    job->opened++;
-    job->order_of [(job->order_first + job->order_count++) % WIRE_SLOTS_MAX] = slot;
+    job_batch_move (&job->draw.batches [slot], SLOT_FILLING);
+    job->draw.batches [slot].epoch = job->draw.epoch;
+    job->draw.batches [slot].planned = planned;
+    job->draw.used_slots++;
+    job->draw.opened++;
+    job->draw.order_of [(job->draw.order_first + job->draw.order_count++) % WIRE_SLOTS_MAX] = slot;
     return slot;
 }
 
@@ -108,7 +109,7 @@ s_take_slot (job_t *job, uint32_t planned)
 static void
 s_deal (const job_t *job, const batch_t *batch, batch_row_t *row)
 {
-    uint32_t part = batch->planned / job->world_size, longer = batch->planned % job->world_size;
+    uint32_t part = batch->planned / job->asked.world_size, longer = batch->planned % job->asked.world_size;
     uint32_t in_longer = longer * (part + 1), index = row->index;
     if (index < in_longer) {
         row->rank = index / (part + 1);
@@ -118,7 +119,7 @@ s_deal (const job_t *job, const batch_t *batch, batch_row_t *row)
     assert (part > 0);
     row->rank = longer + (index - in_longer) / part;
     row->rank_row = (index - in_longer) % part;
-    assert (row->rank < job->world_size);
+    assert (row->rank < job->asked.world_size);
 }
 
 static void
@@ -138,17 +139,18 @@ s_take_row (job_t *job, uint32_t id)
         //  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample
         //  has been drawn already.
         uint64_t left = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
-        job->filling = s_take_slot (job, left < job->batch_size? (uint32_t) left: job->batch_size);
-        batch = &job->batches [job->filling];
+        job->draw.filling = s_take_slot (job, left < job->asked.batch_size? (uint32_t) left:
+            job->asked.batch_size);
+        batch = &job->draw.batches [job->draw.filling];
     }
     batch_row_t *row = &batch->rows [batch->drawn++];
     batch->open++;
-    row->epoch = job->epoch;
+    row->epoch = job->draw.epoch;
     s_deal (job, batch, row);
     s_occupy (row, id);
-    if (batch->drawn == job->batch_size) {
+    if (batch->drawn == job->asked.batch_size) {
         job_batch_move (batch, SLOT_FULL);
-        job->filling = job->slots;
+        job->draw.filling = job->asked.slots;
     }
     return row;
 }
@@ -160,38 +162,37 @@ s_take_row (job_t *job, uint32_t id)
 static raw_sample_t *
 s_take_sample (broker_t *self, job_t *job, uint32_t id)
 {
-    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);      //  first: the tier may drop its
-                                                                             //  hold
-    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
+    tier_t *tier = job->fetch.tier;
+    uint32_t lane = raw_refcount_lane (self, job->tenant);
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);      //  before the tier drops its hold
+    tier_taken_t taken = tier? tier_take (tier, id): TIER_ABSENT;
     if (taken == TIER_HANDED)
         raw_store_drop (self->raw, sample);
-    if (taken != TIER_ABSENT)
+    if (taken != TIER_ABSENT) {
         job->dataset->prefetch->memory_bytes += sample->bytes;
-    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
-        && raw_sample_lane (sample) == 0)
-        raw_store_count (self->raw, sample, raw_refcount_lane (self, job->tenant));
-    //  What the tier does not keep is in a tenant's lane, where there are lanes: no other tenant pays for it.
-    assert (taken == TIER_ABSENT || raw_pool_is_resident (tier_pool (job->tier), id)
-        || raw_sample_lane (sample) != 0 || raw_refcount_lane (self, job->tenant) == 0);
+        //  What the tier does not keep is in a tenant's lane, where there are lanes: no other tenant pays.
+        bool is_kept = raw_pool_is_resident (tier_pool (tier), id);
+        if (!is_kept && raw_sample_lane (sample) == 0)
+            raw_store_count (self->raw, sample, lane);
+        assert (is_kept || raw_sample_lane (sample) != 0 || lane == 0);
+    }
     if (raw_sample_is_new (sample)) {
-        raw_refcount_read_alone (self, raw_refcount_lane (self, job->tenant), job->dataset, sample);
-        job->single_reads++;
-        job->single_bytes += sample->bytes;
+        raw_refcount_read_alone (self, lane, job->dataset, sample);
+        job->counts.single_reads++;
+        job->counts.single_bytes += sample->bytes;
     }
     return sample;
 }
 
-//  The sampler has committed the id, and these versions serve the jobs: new ones take hold of the sample's
-//  bytes.
+//  Of a pack: the sampler has committed the id, and these versions serve the jobs: new ones take hold of the
+//  sample's bytes.
 static void
 s_take_bytes (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
 {
-    dataset_t *dataset = job->dataset;
-    if (!dataset->prefetch)
-        return;
+    tier_t *tier = job->fetch.tier;
     raw_sample_t *sample = NULL;
-    if (job->tier)          //  redox: the pick may have scheduled the read of this very sample
-        raw_prefetch_fill (self, job, job->tier);
+    if (tier)                   //  redox: the pick may have scheduled the read of this very sample
+        raw_prefetch_fill (self, job, tier);
     for (size_t index = 0; index < count; index++) {
         version_t *version = versions [index];
         if (version->state != VERSION_IDLE || version->raw)
@@ -203,11 +204,11 @@ s_take_bytes (broker_t *self, job_t *job, uint32_t id, version_t *const *version
     if (sample)
         raw_store_drop (self->raw, sample);
     else
-    if (job->tier)
-        tier_drawn (job->tier, id);
-    if (job->tier)
-        raw_prefetch_fill (self, job, job->tier);
-    if (job->ahead)
+    if (tier)
+        tier_drawn (tier, id);
+    if (tier)
+        raw_prefetch_fill (self, job, tier);
+    if (job->fetch.ahead)
         lookahead_drop (self, job, id);
 }
 
@@ -223,15 +224,16 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_
     assert (count > 0);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = dataset->jobs [offer->jobs [index]];
-        jobs [index]->consumer.number = (uint32_t) jobs [index]->epoch;
+        jobs [index]->consumer.number = (uint32_t) jobs [index]->draw.epoch;
         jobs [index]->sharing.is_due = true;
         consumers [index] = &jobs [index]->consumer;
     }
-    tier_t *tier = jobs [0]->tier;
+    tier_t *tier = jobs [0]->fetch.tier;
     uint32_t id = tier? tier_pick (tier, consumers, count): sampler_pick (dataset->sampler);
     assert (sampler_accepts (dataset->sampler, id));
     version_index_draw (self->version_index, consumers, count, id, versions, NULL);
-    s_take_bytes (self, jobs [0], id, versions, count);
+    if (dataset->prefetch)
+        s_take_bytes (self, jobs [0], id, versions, count);
     for (size_t index = 0; index < count; index++) {
         batch_row_t *row = instead? instead: s_take_row (jobs [index], id);
         if (instead)
@@ -260,20 +262,20 @@ s_mark_end (job_t *job)
     batch_t *last = s_filling (job);
     if (last) {
         job_batch_move (last, SLOT_FULL);
-        job->filling = job->slots;
+        job->draw.filling = job->asked.slots;
     }
     else
-    if (job->order_count) {
-        uint32_t newest = job->order_of [(job->order_first + job->order_count - 1) % WIRE_SLOTS_MAX];
-        if (job->batches [newest].epoch == job->epoch)
-            last = &job->batches [newest];
+    if (job->draw.order_count) {
+        uint32_t newest = job_unsent_slot (job, job->draw.order_count - 1);
+        if (job->draw.batches [newest].epoch == job->draw.epoch)
+            last = &job->draw.batches [newest];
     }
     if (last)
         last->ends_epoch = true;
     else {                                              //  the last batch was sent already
-        assert (!job->epoch_end_is_due);
-        job->epoch_end_is_due = true;
-        job->drawn_epoch = job->epoch;
+        assert (!job->draw.epoch_end_is_due);
+        job->draw.epoch_end_is_due = true;
+        job->draw.drawn_epoch = job->draw.epoch;
     }
 }
 
@@ -281,11 +283,11 @@ static void
 s_close_epoch (broker_t *self, job_t *job)
 {
     s_mark_end (job);
-    if ((job->epochs && job->epoch + 1 == job->epochs) || self->draining)
+    if ((job->asked.epochs && job->draw.epoch + 1 == job->asked.epochs) || self->draining)
         job_move (job, JOB_DRAWN);
     else {
-        job->epoch++;
-        job->opened = 0;
+        job->draw.epoch++;
+        job->draw.opened = 0;
         version_index_epoch_begin (self->version_index, &job->consumer);
         raw_prefetch_epoch_begin (self, job);
     }
@@ -298,16 +300,16 @@ s_epoch_is_drawn (job_t *job)
 {
     uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job);
     if (job_has_parts (job))
-        return (remaining == 0 || (job->drop_last && !s_filling (job)))
-            && job->opened >= job_epoch_batches (job, job->epoch);
-    return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
+        return (remaining == 0 || (job->asked.drop_last && !s_filling (job)))
+            && job->draw.opened >= job_epoch_batches (job, job->draw.epoch);
+    return remaining == 0 || (job->asked.drop_last && !s_filling (job) && remaining < job->asked.batch_size);
 }
 
 //  An epoch may end while the job is held up: then it is closed when the job resumes.
 static void
 s_after_draw (broker_t *self, job_t *job)
 {
-    if (job->state == JOB_RUNNING && !job->held_up && s_epoch_is_drawn (job))
+    if (job->state == JOB_RUNNING && !job->delivery.held_up && s_epoch_is_drawn (job))
         s_close_epoch (self, job);
 }
 
@@ -315,7 +317,7 @@ s_after_draw (broker_t *self, job_t *job)
 static bool
 s_lacks_batches (const job_t *job)
 {
-    return job_has_parts (job) && job->state == JOB_RUNNING && !job->held_up
+    return job_has_parts (job) && job->state == JOB_RUNNING && !job->delivery.held_up
         && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) == 0;
 }
 
@@ -324,14 +326,14 @@ s_lacks_batches (const job_t *job)
 static void
 s_pad_epoch (broker_t *self, job_t *job, int64_t now_ms)
 {
-    while (s_lacks_batches (job) && job->start_ms <= now_ms) {
+    while (s_lacks_batches (job) && job->draw.start_ms <= now_ms) {
         batch_t *filling = s_filling (job);
         if (filling) {
             job_batch_move (filling, SLOT_FULL);
-            job->filling = job->slots;
+            job->draw.filling = job->asked.slots;
         }
-        for (; s_has_slot (job) && job->opened < job_epoch_batches (job, job->epoch);)
-            job_batch_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
+        for (; s_has_slot (job) && job->draw.opened < job_epoch_batches (job, job->draw.epoch);)
+            job_batch_move (&job->draw.batches [s_take_slot (job, 0)], SLOT_FULL);
         job_mark_delivery (job);
         if (!s_epoch_is_drawn (job))
             return;
@@ -355,9 +357,10 @@ draw_settle (broker_t *self, dataset_t *dataset)
         uint64_t samples = sampler_epoch_samples (dataset->sampler, number);
         //  Draws are final: a later bad sample does not end a job that has received, or will receive,
         //  something.
-        if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
+        if (job->state == JOB_DRAWN && (samples > 0 || job->delivery.delivered > 0))
             continue;
-        if (samples == 0 || (job->drop_last && samples < job->batch_size && !job_has_parts (job))) {
+        bool is_short = job->asked.drop_last && samples < job->asked.batch_size && !job_has_parts (job);
+        if (samples == 0 || is_short) {
             char *which = job_unreadable_message (job);
             job_end (job, "unreadable", "of the job's samples too few can be read: %s", which);
             free (which);
@@ -374,9 +377,9 @@ draw_settle (broker_t *self, dataset_t *dataset)
 void
 draw_start (broker_t *self, job_t *job, int64_t now_ms)
 {
-    job_move (job, job->epochs && job->epoch >= job->epochs? JOB_DRAWN: JOB_RUNNING);
-    job->start_ms = now_ms;
-    if (job->state == JOB_DRAWN || job->order != SAMPLER_ORDER_SHARED)
+    job_move (job, job->asked.epochs && job->draw.epoch >= job->asked.epochs? JOB_DRAWN: JOB_RUNNING);
+    job->draw.start_ms = now_ms;
+    if (job->state == JOB_DRAWN || job->asked.order != SAMPLER_ORDER_SHARED)
         return;
     int64_t first = INT64_MAX;
     sampler_t *sampler = job->dataset->sampler;
@@ -388,17 +391,17 @@ draw_start (broker_t *self, job_t *job, int64_t now_ms)
         for (size_t index = 0; index < count; index++) {
             const job_t *other = job->dataset->jobs [members [index]];
             mine |= other == job;
-            if (other != job && other->state == JOB_RUNNING && other->start_ms < start)
-                start = other->start_ms;
+            if (other != job && other->state == JOB_RUNNING && other->draw.start_ms < start)
+                start = other->draw.start_ms;
         }
         if (mine)
             first = start;
     }
     if (first == INT64_MAX)
-        job->start_ms = now_ms + self->options.gather_ms;
+        job->draw.start_ms = now_ms + self->options.gather_ms;
     else
     if (first > now_ms)
-        job->start_ms = first;
+        job->draw.start_ms = first;
 }
 
 //  ---- rounds
@@ -414,8 +417,8 @@ s_round (broker_t *self, dataset_t *dataset, const uint32_t *members, size_t cou
         job_t *job = dataset->jobs [members [index]];
         if (!job || !s_has_room (job) || s_lacks_batches (job))
             continue;
-        if (job->start_ms > now_ms) {
-            broker_wake (self, job->start_ms);
+        if (job->draw.start_ms > now_ms) {
+            broker_wake (self, job->draw.start_ms);
             continue;
         }
         takers [taker_count++] = members [index];
@@ -457,22 +460,22 @@ draw_rounds (broker_t *self, int64_t now_ms)
 bool
 draw_keeps_order (const job_t *job)
 {
-    return job->order == SAMPLER_ORDER_LIST || job->order == SAMPLER_ORDER_SEEDED;
+    return job->asked.order == SAMPLER_ORDER_LIST || job->asked.order == SAMPLER_ORDER_SEEDED;
 }
 
 //  The row that the epoch can best leave empty: in its last unsent batch.
 static batch_row_t *
 s_last_row (job_t *job, const batch_row_t *row)
 {
-    uint32_t slot = job->slots;
-    for (uint32_t index = 0; index < job->order_count; index++) {
-        uint32_t candidate = job->order_of [(job->order_first + index) % WIRE_SLOTS_MAX];
-        if (job->batches [candidate].epoch == row->epoch)
+    uint32_t slot = job->asked.slots;
+    for (uint32_t index = 0; index < job->draw.order_count; index++) {
+        uint32_t candidate = job_unsent_slot (job, index);
+        if (job->draw.batches [candidate].epoch == row->epoch)
             slot = candidate;
     }
-    if (slot == job->slots || slot == row->slot)
+    if (slot == job->asked.slots || slot == row->slot)
         return NULL;
-    batch_t *batch = &job->batches [slot];
+    batch_t *batch = &job->draw.batches [slot];
     for (uint32_t index = batch->drawn; index-- > 0;) {
         row_state_t state = batch->rows [index].state;
         if (state == ROW_WAITING || state == ROW_READY || state == ROW_FILLED || state == ROW_LOST)
@@ -498,7 +501,7 @@ s_move_up (broker_t *self, batch_row_t *row)
     batch_row_t *last = s_last_row (job, row);
     if (!last)
         return false;
-    batch_t *batch = &job->batches [last->slot];
+    batch_t *batch = &job->draw.batches [last->slot];
     if (last->state != ROW_FILLED)
         batch->open--;
     dispatch_cancel (self, last);
@@ -520,7 +523,7 @@ s_substitute (broker_t *self, batch_row_t *row)
     job_t *job = row->job;
     if (draw_keeps_order (job))
         return false;
-    if (row->epoch == job->epoch
+    if (row->epoch == job->draw.epoch
         && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) > 0) {
         s_draw_alone (self, job, row);
         return true;
@@ -541,7 +544,7 @@ draw_again (broker_t *self, batch_row_t *row)
     if (row->slot != WIRE_SLOT_NONE) {
         if (s_substitute (self, row))
             return;
-        job->batches [row->slot].holes++;
+        job->draw.batches [row->slot].holes++;
     }
     row_move (row, ROW_HOLE);
     row_done (row);
@@ -564,8 +567,8 @@ void
 draw_lose (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
-    for (uint32_t order = 0; order < job->order_count; order++) {
-        batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
+    for (uint32_t order = 0; order < job->draw.order_count; order++) {
+        batch_t *batch = &job->draw.batches [job_unsent_slot (job, order)];
         for (uint32_t index = 0; index < batch->drawn; index++)
             if (batch->rows [index].rank == rank->number)
                 s_lose_row (self, batch, &batch->rows [index]);
@@ -577,8 +580,8 @@ void
 draw_revive (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
-    for (uint32_t order = 0; order < job->order_count; order++) {
-        batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
+    for (uint32_t order = 0; order < job->draw.order_count; order++) {
+        batch_t *batch = &job->draw.batches [job_unsent_slot (job, order)];
         for (uint32_t index = 0; index < batch->drawn; index++) {
             batch_row_t *row = &batch->rows [index];
             if (row->rank != rank->number || row->state != ROW_LOST)

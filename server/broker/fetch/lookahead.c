@@ -42,7 +42,7 @@ lookahead_bound (const broker_terms_t *join)
 size_t
 lookahead_bytes (const job_t *job)
 {
-    return job->ahead? job->ahead->bytes: 0;
+    return job->fetch.ahead? job->fetch.ahead->bytes: 0;
 }
 
 //  ---- reading pieces
@@ -127,7 +127,7 @@ s_is_wanted (const broker_t *self, job_t *job, uint32_t id, size_t bytes)
 {
     consumer_t *consumer = &job->consumer;
     return sampler_needs (job->dataset->sampler, consumer->sampler_job, id)
-        && job->ahead->bytes + bytes <= job->lookahead_bytes_max
+        && job->fetch.ahead->bytes + bytes <= job->fetch.lookahead_bytes_max
         && !version_index_serves (self->version_index, &consumer, 1, id);
 }
 
@@ -135,7 +135,7 @@ static void
 s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
 {
     range_t range = { .count = 0 };
-    lookahead_t *ahead = job->ahead;
+    lookahead_t *ahead = job->fetch.ahead;
     const dataset_t *dataset = job->dataset;
     uint32_t lane = raw_refcount_lane (self, job->tenant);
     for (uint32_t index = 0; index < piece->count; index++) {
@@ -167,15 +167,15 @@ s_let_go (broker_t *self, job_t *job, uint32_t id)
 {
     raw_sample_t *sample = raw_store_find (self->raw, job->dataset->number, id);
     assert (sample);
-    assert (job->ahead->bytes >= sample->bytes);
-    job->ahead->bytes -= sample->bytes;
+    assert (job->fetch.ahead->bytes >= sample->bytes);
+    job->fetch.ahead->bytes -= sample->bytes;
     raw_refcount_let_go (self, job->dataset, sample);
 }
 
 void
 lookahead_drop (broker_t *self, job_t *job, uint32_t id)
 {
-    if (roaring_bitmap_remove_checked (job->ahead->held, id))
+    if (roaring_bitmap_remove_checked (job->fetch.ahead->held, id))
         s_let_go (self, job, id);
     s_fill (self, job);
 }
@@ -184,12 +184,12 @@ static void
 s_clear (broker_t *self, job_t *job)
 {
     roaring_uint32_iterator_t ids;
-    roaring_bitmap_t *held = job->ahead->held;
-    job->ahead->held = needed_memory (roaring_bitmap_create ());
+    roaring_bitmap_t *held = job->fetch.ahead->held;
+    job->fetch.ahead->held = needed_memory (roaring_bitmap_create ());
     for (roaring_init_iterator (held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
         s_let_go (self, job, ids.current_value);
     roaring_bitmap_free (held);
-    assert (job->ahead->bytes == 0);
+    assert (job->fetch.ahead->bytes == 0);
 }
 
 void
@@ -204,10 +204,10 @@ lookahead_epoch_begin (broker_t *self, job_t *job)
 void
 lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
 {
-    assert (!job->ahead);
-    job->ahead = needed_memory (calloc (1, sizeof *job->ahead));
-    job->ahead->held = needed_memory (roaring_bitmap_create ());
-    job->lookahead_bytes_max = bytes_max;
+    assert (!job->fetch.ahead);
+    job->fetch.ahead = needed_memory (calloc (1, sizeof *job->fetch.ahead));
+    job->fetch.ahead->held = needed_memory (roaring_bitmap_create ());
+    job->fetch.lookahead_bytes_max = bytes_max;
     s_fill (self, job);
 }
 
@@ -215,10 +215,10 @@ void
 lookahead_end (broker_t *self, job_t *job)
 {
     s_clear (self, job);
-    roaring_bitmap_free (job->ahead->held);
-    free (job->ahead);
-    job->ahead = NULL;
-    job->lookahead_bytes_max = 0;
+    roaring_bitmap_free (job->fetch.ahead->held);
+    free (job->fetch.ahead);
+    job->fetch.ahead = NULL;
+    job->fetch.lookahead_bytes_max = 0;
 }
 
 void
@@ -226,13 +226,13 @@ lookahead_check (const broker_t *self, const job_t *job)
 {
     size_t bytes = 0;
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (job->ahead->held, &ids); ids.has_value;
+    for (roaring_init_iterator (job->fetch.ahead->held, &ids); ids.has_value;
         roaring_advance_uint32_iterator (&ids)) {
         const raw_sample_t *sample = raw_store_find (self->raw, job->dataset->number, ids.current_value);
         assert (sample && sample->holds > 0);                                   //  B6
         assert (sampler_needs (job->dataset->sampler, job->consumer.sampler_job, ids.current_value));
         bytes += sample->bytes;
     }
-    assert (bytes == job->ahead->bytes);
-    assert (bytes <= job->lookahead_bytes_max);
+    assert (bytes == job->fetch.ahead->bytes);
+    assert (bytes <= job->fetch.lookahead_bytes_max);
 }

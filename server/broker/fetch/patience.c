@@ -355,12 +355,12 @@ s_waits (const batch_row_t *row)
 static bool
 s_waits_for_reads (const job_t *job)
 {
-    for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
-        if (s_waits (&job->row_memory [index]))
+    for (size_t index = 0; index < (size_t) job->asked.batch_size * job->asked.slots; index++)
+        if (s_waits (&job->draw.row_memory [index]))
             return true;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        for (uint32_t row = 0; rank->again.rows && row < job->rank_batch; row++)
+        for (uint32_t row = 0; rank->again.rows && row < job->asked.rank_batch; row++)
             if (s_waits (&rank->again.rows [row]))
                 return true;
         if (s_waits (&rank->padding))
@@ -461,9 +461,10 @@ s_tell_jobs (dataset_t *dataset)
     const patience_t *patience = &dataset->patience;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
-        if (!job || job_has_ended (job) || job->notices == patience->notices || !s_waits_for_reads (job))
+        if (!job || job_has_ended (job) || job->told.failing_reads == patience->notices
+            || !s_waits_for_reads (job))
             continue;
-        job->notices = patience->notices;
+        job->told.failing_reads = patience->notices;
         job_tell_ranks (job, ACTION_SEND_NOTICE, "storage", patience->notice);
     }
 }

@@ -186,7 +186,7 @@ s_division (const broker_t *self, const tenant_t *owner)
         division.tiers [dataset->number] += dataset->prefetch && dataset->prefetch->tier;
     }
     for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
-        division.tiers [job->dataset->number] += job->tier && job->tier_is_own
+        division.tiers [job->dataset->number] += job->fetch.tier && job->fetch.tier_is_own
             && (is_one || job->tenant == owner);
     return division;
 }
@@ -439,7 +439,7 @@ s_new_tier (broker_t *self, job_t *job)
     dataset_t *dataset = job->dataset;
     raw_prefetch_t *prefetch = dataset->prefetch;
     const broker_pack_t *given = &prefetch->given;
-    raw_prefetch_division_t division = s_division (self, job->tier_is_own? job->tenant: NULL);
+    raw_prefetch_division_t division = s_division (self, job->fetch.tier_is_own? job->tenant: NULL);
     division.tiers [dataset->number]++;
     raw_prefetch_division_settle (&division, self);
     size_t limit = raw_prefetch_division_part (&division, dataset);
@@ -452,7 +452,7 @@ s_new_tier (broker_t *self, job_t *job)
     size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * prefetch->sample_bytes_max;
     self->tier_least = least > self->tier_least? least: self->tier_least;
     tenant_held_t *held = &job->tenant->held;
-    held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
+    held->tier_least = job->fetch.tier_is_own && least > held->tier_least? least: held->tier_least;
     return tier_new (self->version_index, dataset->sampler, given->policy, &options, s_sample_bytes, prefetch,
         random_next (&self->random));
 }
@@ -466,15 +466,15 @@ s_each_tier (broker_t *self,
         if (self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier)
             visit (self, self->datasets [index], self->datasets [index]->prefetch->tier, NULL);
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->tier && job->tier_is_own)
-            visit (self, job->dataset, job->tier, job->tenant);
+        if (job->fetch.tier && job->fetch.tier_is_own)
+            visit (self, job->dataset, job->fetch.tier, job->tenant);
 }
 
 //  Of the job's tier.
 void
 raw_prefetch_fill (broker_t *self, const job_t *job, tier_t *tier)
 {
-    s_fill (self, job->dataset, tier, job->tier_is_own? job->tenant: NULL);
+    s_fill (self, job->dataset, tier, job->fetch.tier_is_own? job->tenant: NULL);
 }
 
 static size_t
@@ -515,33 +515,33 @@ raw_prefetch_packs_changed (broker_t *self)
 static bool
 s_ends_tier (const job_t *ghost, const tier_t *tier)
 {
-    return ghost && ghost->tier && ghost->tier == tier && tier_jobs (tier) == 1;
+    return ghost && ghost->fetch.tier && ghost->fetch.tier == tier && tier_jobs (tier) == 1;
 }
 
 //  Counts tiers, and memory of jobs with a pool, as if the ghost had left.
 static size_t
 s_tiers_without (const broker_t *self, const job_t *ghost)
 {
-    return self->tier_count - (ghost && s_ends_tier (ghost, ghost->tier));
+    return self->tier_count - (ghost && s_ends_tier (ghost, ghost->fetch.tier));
 }
 
 static size_t
 s_reserved_without (const broker_t *self, const job_t *ghost)
 {
-    return self->lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
+    return self->lookahead_reserved - (ghost? ghost->fetch.lookahead_bytes_max: 0);
 }
 
 //  The same for a tenant's own, if there are several tenants.
 static size_t
 s_own_tiers_without (const tenant_t *tenant, const job_t *ghost)
 {
-    return tenant->held.tiers - (ghost && ghost->tier && ghost->tier_is_own);
+    return tenant->held.tiers - (ghost && ghost->fetch.tier && ghost->fetch.tier_is_own);
 }
 
 static size_t
 s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
 {
-    return tenant->held.lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
+    return tenant->held.lookahead_reserved - (ghost? ghost->fetch.lookahead_bytes_max: 0);
 }
 
 //  The setting (--raw) that gives a tenant so much of its own.
@@ -557,7 +557,7 @@ s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
 static bool
 s_goes_on (const job_t *job)
 {
-    return job->epochs == 0 || job->epoch + 1 < job->epochs;
+    return job->asked.epochs == 0 || job->draw.epoch + 1 < job->asked.epochs;
 }
 
 static bool
@@ -691,38 +691,38 @@ static void
 s_join_tier (broker_t *self, job_t *job)
 {
     dataset_t *dataset = job->dataset;
-    if (!s_wants_tier (dataset, job->order))
+    if (!s_wants_tier (dataset, job->asked.order))
         return;
     //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by
     //  sample where there is no memory for a tier of its own.
-    bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
+    bool is_apart = job->asked.order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
         && !job->consumer.follows;
     bool has_room = tenant_limits_apply (self)?
         s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
         : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
     if (is_apart && !has_room)
         return;
-    job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
-    if (job->tier_is_own || !dataset->prefetch->tier) {
-        job->tier = s_new_tier (self, job);
-        raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
-        if (!job->tier_is_own)
-            dataset->prefetch->tier = job->tier;
+    job->fetch.tier_is_own = is_apart || job->asked.order == SAMPLER_ORDER_PRIVATE;
+    if (job->fetch.tier_is_own || !dataset->prefetch->tier) {
+        job->fetch.tier = s_new_tier (self, job);
+        raw_pool_on_leave (tier_pool (job->fetch.tier), s_left, dataset);
+        if (!job->fetch.tier_is_own)
+            dataset->prefetch->tier = job->fetch.tier;
         self->tier_count++;
-        job->tenant->held.tiers += job->tier_is_own;
+        job->tenant->held.tiers += job->fetch.tier_is_own;
         s_divide (self);
     }
     else
-        job->tier = dataset->prefetch->tier;
-    tier_join (job->tier, &job->consumer);
-    tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
-    raw_prefetch_fill (self, job, job->tier);
+        job->fetch.tier = dataset->prefetch->tier;
+    tier_join (job->fetch.tier, &job->consumer);
+    tier_goes_on (job->fetch.tier, job->consumer.sampler_job, s_goes_on (job));
+    raw_prefetch_fill (self, job, job->fetch.tier);
 }
 
 void
 raw_prefetch_join (broker_t *self, job_t *job, const broker_terms_t *join)
 {
-    if (job->pool > 0) {
+    if (job->asked.pool > 0) {
         size_t bytes = lookahead_bound (join);
         self->lookahead_reserved += bytes;
         job->tenant->held.lookahead_reserved += bytes;
@@ -736,7 +736,7 @@ raw_prefetch_join (broker_t *self, job_t *job, const broker_terms_t *join)
 static void
 s_clear_reserve (broker_t *self, job_t *job)
 {
-    size_t bytes = job->lookahead_bytes_max;
+    size_t bytes = job->fetch.lookahead_bytes_max;
     lookahead_end (self, job);
     self->lookahead_reserved -= bytes;
     job->tenant->held.lookahead_reserved -= bytes;
@@ -758,23 +758,23 @@ s_remember (raw_prefetch_t *prefetch, raw_pool_figures_t figures)
 static void
 s_leave_tier (broker_t *self, job_t *job)
 {
-    tier_t *tier = job->tier;
+    tier_t *tier = job->fetch.tier;
     if (!tier)
         return;
     tier_leave (tier, &job->consumer);
-    job->tier = NULL;
+    job->fetch.tier = NULL;
     if (tier_jobs (tier) > 0) {
         raw_prefetch_fill (self, job, tier);
         return;
     }
-    if (!job->tier_is_own) {
+    if (!job->fetch.tier_is_own) {
         s_remember (job->dataset->prefetch, raw_pool_figures (tier_pool (tier)));
         job->dataset->prefetch->tier = NULL;
     }
     raw_pool_each (tier_pool (tier), s_left, job->dataset);
     tier_destroy (&tier);
     tenant_held_t *held = &job->tenant->held;
-    held->tiers -= job->tier_is_own;
+    held->tiers -= job->fetch.tier_is_own;
     held->tier_least = held->tiers > 0? held->tier_least: 0;
     if (--self->tier_count == 0)
         self->tier_least = 0;
@@ -784,7 +784,7 @@ s_leave_tier (broker_t *self, job_t *job)
 void
 raw_prefetch_leave (broker_t *self, job_t *job)
 {
-    if (job->ahead)
+    if (job->fetch.ahead)
         s_clear_reserve (self, job);
     s_leave_tier (self, job);
     s_share_out (self, job);
@@ -793,13 +793,13 @@ raw_prefetch_leave (broker_t *self, job_t *job)
 void
 raw_prefetch_epoch_begin (broker_t *self, job_t *job)
 {
-    if (job->ahead)
+    if (job->fetch.ahead)
         lookahead_epoch_begin (self, job);
-    if (!job->tier)
+    if (!job->fetch.tier)
         return;
-    tier_epoch_begin (job->tier, job->consumer.sampler_job);
-    tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
-    raw_prefetch_fill (self, job, job->tier);
+    tier_epoch_begin (job->fetch.tier, job->consumer.sampler_job);
+    tier_goes_on (job->fetch.tier, job->consumer.sampler_job, s_goes_on (job));
+    raw_prefetch_fill (self, job, job->fetch.tier);
 }
 
 static void
@@ -819,9 +819,9 @@ raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
     for (job_t *job = self->jobs; job; job = job->next) {
         if (job->dataset != dataset)
             continue;
-        if (job->tier && job->tier_is_own)
-            s_forget (self, dataset, job->tier, job->tenant, id);
-        if (job->ahead)
+        if (job->fetch.tier && job->fetch.tier_is_own)
+            s_forget (self, dataset, job->fetch.tier, job->tenant, id);
+        if (job->fetch.ahead)
             lookahead_drop (self, job, id);
     }
 }
@@ -867,7 +867,8 @@ s_put_levels (json_t *object, const raw_prefetch_t *prefetch)
 json_t *
 raw_prefetch_job_status (const job_t *job)
 {
-    return job->tier && job->tier_is_own? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
+    bool has_own = job->fetch.tier && job->fetch.tier_is_own;
+    return has_own? s_pool (raw_pool_figures (tier_pool (job->fetch.tier))): json_null ();
 }
 
 json_t *
@@ -932,9 +933,10 @@ raw_prefetch_check (broker_t *self)
         if (self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier)
             limits += raw_pool_figures (tier_pool (self->datasets [index]->prefetch->tier)).limit_bytes;
     for (const job_t *job = self->jobs; job; job = job->next) {
-        reserved += job->lookahead_bytes_max;
-        limits += job->tier && job->tier_is_own? raw_pool_figures (tier_pool (job->tier)).limit_bytes: 0;
-        if (job->ahead)
+        reserved += job->fetch.lookahead_bytes_max;
+        if (job->fetch.tier && job->fetch.tier_is_own)
+            limits += raw_pool_figures (tier_pool (job->fetch.tier)).limit_bytes;
+        if (job->fetch.ahead)
             lookahead_check (self, job);
     }
     assert (reserved == self->lookahead_reserved);

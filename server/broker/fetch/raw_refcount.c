@@ -35,8 +35,9 @@ s_pool_lane (const broker_t *self, const dataset_t *dataset, uint32_t id, uint32
     uint32_t found = now;
     for (const job_t *job = self->jobs; job; job = job->next) {
         bool has_it = job->dataset == dataset
-            && ((job->ahead && roaring_bitmap_contains (job->ahead->held, id))
-            || (job->tier && job->tier_is_own && raw_pool_is_resident (tier_pool (job->tier), id)));
+            && ((job->fetch.ahead && roaring_bitmap_contains (job->fetch.ahead->held, id))
+            || (job->fetch.tier && job->fetch.tier_is_own
+            && raw_pool_is_resident (tier_pool (job->fetch.tier), id)));
         if (has_it && raw_refcount_lane (self, job->tenant) == now)
             return now;
         found = has_it? raw_refcount_lane (self, job->tenant): found;
@@ -187,7 +188,7 @@ void
 raw_refcount_check (const broker_t *self)
 {
     for (const job_t *job = self->jobs; tenant_limits_apply (self) && job; job = job->next)
-        for (uint32_t slot = 0; slot < job->slots; slot++)
-            for (uint32_t index = 0; index < job->batches [slot].drawn; index++)
-                s_check_row (self, &job->batches [slot].rows [index]);
+        for (uint32_t slot = 0; slot < job->asked.slots; slot++)
+            for (uint32_t index = 0; index < job->draw.batches [slot].drawn; index++)
+                s_check_row (self, &job->draw.batches [slot].rows [index]);
 }

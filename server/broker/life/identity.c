@@ -46,7 +46,7 @@ static job_t *
 s_with_run (const broker_t *self, const tenant_t *tenant, const char *run)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (run, job->run)))
+    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (run, job->asked.run)))
         job = job->next;
     return job;
 }
@@ -56,7 +56,7 @@ job_named (const broker_t *self, const tenant_t *tenant, const char *name)
 {
     job_t *job = self->jobs;
     tenant = tenant? tenant: self->tenants [0];
-    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (name, job->job_name)))
+    while (job && !(s_is_there (job) && job->tenant == tenant && s_matches (name, job->asked.job_name)))
         job = job->next;
     return job;
 }
@@ -66,7 +66,7 @@ static bool
 s_shares_instance (const job_t *job, const broker_terms_t *join)
 {
     for (uint32_t one = 0; one < join->world_size; one++)
-        for (uint32_t other = 0; other < job->world_size; other++)
+        for (uint32_t other = 0; other < job->asked.world_size; other++)
             if (s_matches (join->instances [one], job->ranks [other].instance))
                 return true;
     return false;
@@ -76,8 +76,8 @@ s_shares_instance (const job_t *job, const broker_terms_t *join)
 static int64_t
 s_alive_ms (const job_t *job)
 {
-    int64_t alive_ms = job->joined_ms;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    int64_t alive_ms = job->life.joined_ms;
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].alive_ms > alive_ms)
             alive_ms = job->ranks [number].alive_ms;
     return alive_ms;
@@ -87,7 +87,7 @@ s_alive_ms (const job_t *job)
 static bool
 s_refuse_name (const job_t *job, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    if (job->user != join->user)
+    if (job->asked.user != join->user)
         return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
             join->job_name);
     return refuse (refusal, "job_taken",
@@ -95,7 +95,7 @@ s_refuse_name (const job_t *job, const broker_terms_t *join, int64_t now_ms, ref
         "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take "
         "another name",
         join->job_name, (unsigned long long) job->id, job->dataset->name,
-        (long long) (now_ms - job->joined_ms) / 1000, (long long) (now_ms - s_alive_ms (job)) / 1000);
+        (long long) (now_ms - job->life.joined_ms) / 1000, (long long) (now_ms - s_alive_ms (job)) / 1000);
 }
 
 bool
@@ -105,11 +105,11 @@ identity_of (const broker_t *self, const broker_terms_t *join, int64_t now_ms, i
     bool has_run = join->run && *join->run;
     const tenant_t *tenant = tenant_joining (self, join);
     job_t *other = s_with_run (self, tenant, join->run), *named = job_named (self, tenant, join->job_name);
-    if (other && (other->user != join->user
-    ||  !(s_shares_instance (other, join) || s_matches (join->job_name, other->job_name))))
+    if (other && (other->asked.user != join->user
+    ||  !(s_shares_instance (other, join) || s_matches (join->job_name, other->asked.job_name))))
         other = NULL;                   //  it does not end, whether or not the join is accepted
     if (named && named != other) {
-        if (has_run || named->user != join->user || !s_shares_instance (named, join))
+        if (has_run || named->asked.user != join->user || !s_shares_instance (named, join))
             return s_refuse_name (named, join, now_ms, refusal);
         other = named;
     }
@@ -129,17 +129,17 @@ s_fence (job_t *ghost, const job_t *job, const broker_terms_t *join)
     else
         job_end (ghost, "fenced",
             "the job '%s' was started anew, and goes on as job %llu; if this process still "
-            "trains, stop one of the two", ghost->job_name, (unsigned long long) job->id);
+            "trains, stop one of the two", ghost->asked.job_name, (unsigned long long) job->id);
 }
 
 void
 identity_take (job_t *job, const broker_terms_t *join, const identity_t *identity)
 {
     assert (identity->run && *identity->run);
-    snprintf (job->run, sizeof job->run, "%s", identity->run);
-    snprintf (job->job_name, sizeof job->job_name, "%s", join->job_name? join->job_name: "");
-    job->user = join->user;
-    job->is_forked = identity->is_forked;
+    snprintf (job->asked.run, sizeof job->asked.run, "%s", identity->run);
+    snprintf (job->asked.job_name, sizeof job->asked.job_name, "%s", join->job_name? join->job_name: "");
+    job->asked.user = join->user;
+    job->asked.is_forked = identity->is_forked;
     if (identity->ghost)
         s_fence (identity->ghost, job, join);
 }
@@ -280,12 +280,11 @@ static broker_terms_t
 s_view (const job_t *job)
 {
     return (broker_terms_t) {
-        .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size,
-        .batch_size = job->rank_batch,
-        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true,
-        .on_bad = job->on_bad,
-        .order = job->order, .seed = job->seed,
-        .seed_given = job->seed_given, .pool = job->pool, .data = job->data, .parts = job->parts
+        .dataset = job->dataset, .pipeline = job->asked.pipeline, .world_size = job->asked.world_size,
+        .batch_size = job->asked.rank_batch, .slots = job->asked.slots, .epochs = job->asked.epochs,
+        .drop_last = job->asked.drop_last, .on_bad_given = true, .on_bad = job->asked.on_bad,
+        .order = job->asked.order, .seed = job->asked.seed, .seed_given = job->asked.seed_given,
+        .pool = job->asked.pool, .data = job->asked.data, .parts = job->asked.parts
     };
 }
 
@@ -312,13 +311,13 @@ s_refuse_stranger (const rank_t *rank, const broker_terms_t *join, int64_t now_m
     if (rank_is_there (rank))
         refuse (refusal, "job_taken",
             "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
-            "name: take another name (job=), or wait until it has ended", rank->number, job->job_name,
+            "name: take another name (job=), or wait until it has ended", rank->number, job->asked.job_name,
             (long long) (now_ms - rank->joined_ms) / 1000);
     else
         refuse (refusal, "job_taken",
             "job '%s' is there, and waits for its rank %u, which was another client: to go on for "
             "that one load a state of this run; else take another name (job=), or wait until it has ended",
-            job->job_name, rank->number);
+            job->asked.job_name, rank->number);
     return BROKER_RETURN_REFUSED;
 }
 
@@ -345,12 +344,12 @@ broker_returns (broker_t *self, const broker_terms_t *join, uint32_t number, int
     job_t *job = job_named (self, join->tenant, join->job_name);
     if (!job)
         return BROKER_RETURN_NONE;
-    bool is_of_run = s_matches (join->run, job->run);
-    if (job->user != join->user) {
+    bool is_of_run = s_matches (join->run, job->asked.run);
+    if (job->asked.user != join->user) {
         s_refuse_name (job, join, now_ms, refusal);
         return BROKER_RETURN_REFUSED;
     }
-    if (job->world_size != join->world_size) {
+    if (job->asked.world_size != join->world_size) {
         if (is_of_run || (!s_has_run (join) && s_shares_instance (job, join)))
             return BROKER_RETURN_NONE;
         s_refuse_name (job, join, now_ms, refusal);
@@ -374,11 +373,11 @@ identity_check (const broker_t *self)
     for (const job_t *job = self->jobs; job; job = job->next) {
         if (!s_is_there (job))
             continue;
-        assert (*job->run);
+        assert (*job->asked.run);
         for (const job_t *other = job->next; other; other = other->next)
             if (s_is_there (other) && other->tenant == job->tenant) {
-                assert (!s_matches (job->run, other->run));                           //  B7
-                assert (!s_matches (job->job_name, other->job_name));                 //  B7
+                assert (!s_matches (job->asked.run, other->asked.run));                           //  B7
+                assert (!s_matches (job->asked.job_name, other->asked.job_name));                 //  B7
             }
     }
 }

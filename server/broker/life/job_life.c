@@ -291,15 +291,16 @@ s_join_sampler (job_t *job, const broker_terms_t *join)
 static bool
 s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
 {
-    size_t window = (size_t) job->batch_size * join->slots;
-    job->batches = calloc (join->slots, sizeof *job->batches);
-    job->row_memory = calloc (window, sizeof *job->row_memory);
-    if (!job->batches || !job->row_memory)
+    size_t window = (size_t) job->asked.batch_size * join->slots;
+    job->draw.batches = calloc (join->slots, sizeof *job->draw.batches);
+    job->draw.row_memory = calloc (window, sizeof *job->draw.row_memory);
+    if (!job->draw.batches || !job->draw.row_memory)
         return false;
     for (uint32_t slot = 0; slot < join->slots; slot++) {
-        job->batches [slot].rows = job->row_memory + (size_t) slot * job->batch_size;
-        for (uint32_t index = 0; index < job->batch_size; index++)
-            job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
+        job->draw.batches [slot].rows = job->draw.row_memory + (size_t) slot * job->asked.batch_size;
+        for (uint32_t index = 0; index < job->asked.batch_size; index++)
+            job->draw.batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot,
+                .index = index };
     }
     return rank_life_new (job, join, now_ms) && rlimits_leave_headroom ();
 }
@@ -308,13 +309,13 @@ static void
 s_set_parts (job_t *job, const broker_terms_t *join)
 {
     uint64_t left = join->parts.whole - join->parts.cut_samples;
-    job->parts = join->parts;
-    job->parts.cut = NULL;
-    job->first_epoch = join->epoch;
-    job->first_batches = join->parts.cut_batches
-        + parts_batches (join->parts.nodes, left, job->batch_size, job->drop_last);
-    job->later_batches = parts_batches (join->parts.nodes, join->parts.whole, job->batch_size,
-        job->drop_last);
+    job->asked.parts = join->parts;
+    job->asked.parts.cut = NULL;
+    job->asked.first_epoch = join->epoch;
+    job->asked.first_batches = join->parts.cut_batches
+        + parts_batches (join->parts.nodes, left, job->asked.batch_size, job->asked.drop_last);
+    job->asked.later_batches = parts_batches (join->parts.nodes, join->parts.whole, job->asked.batch_size,
+        job->asked.drop_last);
 }
 
 //  Behind so many places of a list; unreadable samples are not of the epoch.
@@ -323,35 +324,36 @@ s_go_on_listed (job_t *job, const broker_terms_t *join)
 {
     const sampler_t *sampler = join->dataset->sampler;
     uint32_t number = job->consumer.sampler_job;
-    job->epoch_samples = sampler_epoch_samples (sampler, number) - sampler_remaining (sampler, number);
-    job->consumed_epoch_samples = job->epoch_samples;
+    job->delivery.epoch_samples = sampler_epoch_samples (sampler, number)
+        - sampler_remaining (sampler, number);
+    job->counts.consumed_epoch_samples = job->delivery.epoch_samples;
 }
 
 //  The epoch in which the job resumes: delivered samples count as taken.
 static void
 s_go_on (job_t *job, const broker_terms_t *join)
 {
-    job->epoch = join->epoch;
-    job->epoch_index = job->opened = join->epoch_batches;
+    job->draw.epoch = join->epoch;
+    job->delivery.epoch_index = job->draw.opened = join->epoch_batches;
     if (join->parts.nodes > 1)
         s_set_parts (job, join);
-    job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
-    job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
-    job->consumed_epoch = job->epoch;
-    job->consumed_epoch_samples = job->epoch_samples;
+    job->delivery.epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
+    job->asked.is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
+    job->counts.consumed_epoch = job->draw.epoch;
+    job->counts.consumed_epoch_samples = job->delivery.epoch_samples;
 }
 
 static void
 s_job_free (job_t *job)
 {
-    pipeline_destroy (&job->pipeline);
+    pipeline_destroy (&job->asked.pipeline);
     rank_life_destroy (job);
-    free (job->batches);
-    free (job->row_memory);
-    free (job->end_message);
-    free (job->notice);
-    if (job->unreadable)
-        roaring_bitmap_free (job->unreadable);
+    free (job->draw.batches);
+    free (job->draw.row_memory);
+    free (job->life.end_message);
+    free (job->told.little_shared);
+    if (job->told.unreadable)
+        roaring_bitmap_free (job->told.unreadable);
     job->magic = 0;
     free (job);
 }
@@ -363,20 +365,17 @@ s_job_new (broker_t *self, const broker_terms_t *join, int64_t now_ms)
     job_t *job = needed_memory (calloc (1, sizeof *job));
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .tenant = tenant_joining (self, join), .dataset = join->dataset,
-        .order = join->order,
-        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given,
-        .pool = join->pool,
-        .world_size = join->world_size, .rank_batch = join->batch_size,
-        .batch_size = join->world_size * join->batch_size,
-        .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
-        .on_bad = bad_policy (join),
-        .ring_bytes = s_ring_bytes (join),
-        .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
-        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
-        .filling = join->slots, .free_places = join->slots
+        .asked = { .pipeline = pipeline_hold (join->pipeline), .order = join->order,
+            .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given,
+            .pool = join->pool, .world_size = join->world_size, .rank_batch = join->batch_size,
+            .batch_size = join->world_size * join->batch_size, .slots = join->slots, .epochs = join->epochs,
+            .drop_last = join->drop_last, .on_bad = bad_policy (join) },
+        .life = { .joined_ms = now_ms, .ring_bytes = s_ring_bytes (join),
+            .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join) },
+        .draw.filling = join->slots, .delivery.free_places = join->slots
     };
-    snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
-    snprintf (job->data, sizeof job->data, "%s", join->data? join->data: "");
+    snprintf (job->asked.name, sizeof job->asked.name, "%s", join->name? join->name: "");
+    snprintf (job->asked.data, sizeof job->asked.data, "%s", join->data? join->data: "");
     if (!s_join_memory (job, join, now_ms)) {
         s_job_free (job);
         return NULL;
@@ -412,8 +411,8 @@ s_join_made (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal
     job->next = self->jobs;
     self->jobs = job;
     self->jobs_total++;
-    self->rings_bytes += job->ring_bytes;
-    self->jobs_bytes += job->memory_bytes;
+    self->rings_bytes += job->life.ring_bytes;
+    self->jobs_bytes += job->life.memory_bytes;
     tenant_job_enters (job);
     job->dataset->jobs [job->consumer.sampler_job] = job;
     raw_prefetch_join (self, job, join);
@@ -455,7 +454,7 @@ broker_drain (broker_t *self)
     self->draining = true;
     //  A job that has begun to draw the next epoch may stop there.
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->state == JOB_RUNNING && job_sending_epoch (job) != job->epoch)
+        if (job->state == JOB_RUNNING && job_sending_epoch (job) != job->draw.epoch)
             job_move (job, JOB_DRAWN);
 }
 
@@ -470,9 +469,9 @@ broker_is_draining (const broker_t *self)
 static bool
 s_is_wanted (const job_t *job)
 {
-    if (job->held_up)
+    if (job->delivery.held_up)
         return true;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         bool is_reading = rank->state == RANK_HERE && rank_batches_done (&rank->progress) < rank->sent;
         if (rank->is_awaited || is_reading)
@@ -486,8 +485,8 @@ s_is_due (const job_t *job)
 {
     if (job->state == JOB_OVER || !job_is_between_epochs (job))
         return false;
-    bool has_all = job->epochs && job->epoch + 1 >= job->epochs && job->state == JOB_DRAWN
-        && job->order_count == 0;           //  all of the last epoch is sent
+    bool has_all = job->asked.epochs && job->draw.epoch + 1 >= job->asked.epochs && job->state == JOB_DRAWN
+        && job->draw.order_count == 0;      //  all of the last epoch is sent
     return !has_all || !s_is_wanted (job);
 }
 
@@ -496,7 +495,7 @@ job_life_mark_drained (broker_t *self)
 {
     for (job_t *job = self->jobs; job; job = job->next)
         if (s_is_due (job)) {
-            job->is_drained = true;
+            job->life.is_drained = true;
             broker_wake (self, 0);
         }
 }
@@ -505,7 +504,7 @@ void
 job_life_end_drained (broker_t *self)
 {
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->is_drained && s_is_due (job))
+        if (job->life.is_drained && s_is_due (job))
             job_end (job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by "
                 "another");
 }
@@ -515,8 +514,8 @@ job_life_end_drained (broker_t *self)
 void
 job_life_reclaim_when_still (broker_t *self, job_t *job)
 {
-    if (job->state == JOB_OVER && job->copying == 0 && !job->reclaimed) {
-        job->reclaimed = true;
+    if (job->state == JOB_OVER && job->dispatch.copying == 0 && !job->life.reclaimed) {
+        job->life.reclaimed = true;
         action_add (self, ACTION_RECLAIM, job);
     }
 }
@@ -525,9 +524,9 @@ static void
 s_sweep (broker_t *self, job_t *job)
 {
     assert (job->magic == JOB_MAGIC);
-    if (job->end_reason) {
-        tenant_count_end (job->tenant->ends, job->end_reason);
-        job_tell_ranks (job, ACTION_SEND_ENDED, job->end_reason, job->end_message);
+    if (job->life.end_reason) {
+        tenant_count_end (job->tenant->ends, job->life.end_reason);
+        job_tell_ranks (job, ACTION_SEND_ENDED, job->life.end_reason, job->life.end_message);
     }
     raw_prefetch_leave (self, job);
     version_index_leave (self->version_index, &job->consumer);
@@ -535,14 +534,14 @@ s_sweep (broker_t *self, job_t *job)
     job->dataset->jobs [job->consumer.sampler_job] = NULL;
     job->consumer.sampler_job = SAMPLER_JOB_NONE;
     job_move (job, JOB_OVER);
-    size_t window = (size_t) job->batch_size * job->slots;
+    size_t window = (size_t) job->asked.batch_size * job->asked.slots;
     for (size_t index = 0; index < window; index++) {
-        dispatch_cancel (self, &job->row_memory [index]);
-        sharing_forget (self, &job->row_memory [index]);
+        dispatch_cancel (self, &job->draw.row_memory [index]);
+        sharing_forget (self, &job->draw.row_memory [index]);
     }
     rank_life_cancel (self, job);
-    self->rings_bytes -= job->ring_bytes;
-    self->jobs_bytes -= job->memory_bytes;
+    self->rings_bytes -= job->life.ring_bytes;
+    self->jobs_bytes -= job->life.memory_bytes;
     tenant_job_leaves (job);
     dispatch_leave (self, job);
     job_life_reclaim_when_still (self, job);
@@ -571,8 +570,8 @@ job_life_settle (broker_t *self)
 void
 broker_reclaim (broker_t *self, job_t *job)
 {
-    assert (job->reclaimed && job->copying == 0);
-    assert (!job->is_marked);           //  job_life_settle has delivered
+    assert (job->life.reclaimed && job->dispatch.copying == 0);
+    assert (!job->delivery.is_marked);  //  job_life_settle has delivered
     job_t **link = &self->jobs;
     while (*link != job)
         link = &(*link)->next;

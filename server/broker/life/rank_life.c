@@ -46,7 +46,7 @@ static bool
 s_again_new (rank_t *rank)
 {
     again_t *again = &rank->again;
-    uint32_t count = rank->job->rank_batch;
+    uint32_t count = rank->job->asked.rank_batch;
     again->rows = calloc (count, sizeof *again->rows);
     again->sent_rows = calloc (count, sizeof *again->sent_rows);
     again->ids = calloc (count, sizeof *again->ids);
@@ -62,10 +62,10 @@ s_again_new (rank_t *rank)
 bool
 rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
 {
-    job->ranks = calloc (job->world_size, sizeof *job->ranks);
+    job->ranks = calloc (job->asked.world_size, sizeof *job->ranks);
     if (!job->ranks)
         return false;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         rank_t *rank = &job->ranks [number];
         rank->job = job;
         rank->number = number;
@@ -73,18 +73,18 @@ rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
         rank->padding = (batch_row_t) { .job = job, .rank = number };
         snprintf (rank->instance, sizeof rank->instance, "%s",
             join->instances [number]? join->instances [number]: "");
-        if (job->world_size > 1 && !s_again_new (rank))
+        if (job->asked.world_size > 1 && !s_again_new (rank))
             return false;
     }
-    job->held_up = job->world_size > 1;
-    job->rank_wait_seconds = join->rank_wait_seconds;
-    return job->world_size == 1 || steps_replay_new (job, join);
+    job->delivery.held_up = job->asked.world_size > 1;
+    job->life.rank_wait_seconds = join->rank_wait_seconds;
+    return job->asked.world_size == 1 || steps_replay_new (job, join);
 }
 
 void
 rank_life_destroy (job_t *job)
 {
-    for (uint32_t number = 0; job->ranks && number < job->world_size; number++) {
+    for (uint32_t number = 0; job->ranks && number < job->asked.world_size; number++) {
         free (job->ranks [number].again.rows);
         free (job->ranks [number].again.sent_rows);
         free (job->ranks [number].again.ids);
@@ -97,7 +97,7 @@ rank_life_destroy (job_t *job)
 void
 rank_life_cancel (broker_t *self, job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         dispatch_cancel (self, &job->ranks [number].padding);
         steps_replay_stop (self, &job->ranks [number]);
     }
@@ -115,7 +115,7 @@ static uint32_t
 s_count_there (const job_t *job)
 {
     uint32_t count = 0;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         count += s_is_there (&job->ranks [number]);
     return count;
 }
@@ -125,7 +125,7 @@ s_count_there (const job_t *job)
 void
 rank_life_send (broker_t *self, job_t *job)
 {
-    if (job->world_size > 1 && !job_has_ended (job))
+    if (job->asked.world_size > 1 && !job_has_ended (job))
         steps_send (self, job);
 }
 
@@ -134,7 +134,7 @@ static bool
 s_has_everything (const rank_t *rank)
 {
     const job_t *job = rank->job;
-    return job->state == JOB_DRAWN && job->order_count == 0 && rank->lacks == job->replay.next;
+    return job->state == JOB_DRAWN && job->draw.order_count == 0 && rank->lacks == job->delivery.replay.next;
 }
 
 //  ---- coming
@@ -142,7 +142,7 @@ s_has_everything (const rank_t *rank)
 static bool
 s_are_all_here (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].state != RANK_HERE)
             return false;
     return true;
@@ -152,10 +152,10 @@ static void
 s_begin (broker_t *self, job_t *job, int64_t now_ms)
 {
     draw_start (self, job, now_ms);
-    job->held_up = steps_are_held_up (job);
-    if (!job->held_up)
+    job->delivery.held_up = steps_are_held_up (job);
+    if (!job->delivery.held_up)
         draw_go_on (self, job);
-    for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
+    for (uint32_t number = 0; number < job->asked.world_size && job->delivery.held_up; number++)
         steps_replay_go_on (self, &job->ranks [number]);
 }
 
@@ -231,9 +231,9 @@ void
 rank_life_count_in_hand (job_t *job)
 {
     uint64_t in_hand = 0;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         in_hand |= job->ranks [number].in_hand;
-    job->in_hand = (uint32_t) __builtin_popcountll (in_hand);
+    job->delivery.in_hand = (uint32_t) __builtin_popcountll (in_hand);
 }
 
 //  Slots that no other rank holds become free.
@@ -245,9 +245,9 @@ s_let_go (rank_t *rank)
     rank->held = rank->in_hand = rank->kept = 0;
     rank_measure_places (rank);
     rank_life_count_in_hand (job);
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         others |= job->ranks [number].held;
-    for (uint32_t slot = 0; slot < job->slots; slot++)
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++)
         if (held >> slot & 1 && !(others >> slot & 1))
             draw_release (job, slot);
 }
@@ -270,8 +270,8 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
 static const char *
 s_job_text (const job_t *job, char text [JOB_TEXT_BYTES])
 {
-    if (*job->job_name)
-        snprintf (text, JOB_TEXT_BYTES, "job '%s'", job->job_name);
+    if (*job->asked.job_name)
+        snprintf (text, JOB_TEXT_BYTES, "job '%s'", job->asked.job_name);
     else
         snprintf (text, JOB_TEXT_BYTES, "job %llu", (unsigned long long) job->id);
     return text;
@@ -287,7 +287,7 @@ s_notice_loss (rank_t *rank)
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it waits %u second%s for the rank", rank->number,
-        s_job_text (job, name), job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
+        s_job_text (job, name), job->life.rank_wait_seconds, job->life.rank_wait_seconds == 1? "": "s");
     job_tell_ranks (job, ACTION_SEND_NOTICE, "rank_lost", rank->notice);
 }
 
@@ -295,7 +295,7 @@ void
 rank_life_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
 {
     assert (s_is_there (rank));
-    rank->job->held_up = true;
+    rank->job->delivery.held_up = true;
     s_part (self, rank, RANK_LOST);
     rank->lost_ms = now_ms;
     rank->is_awaited = true;
@@ -321,7 +321,7 @@ static int64_t
 s_awaited_ms (const job_t *job)
 {
     int64_t due_ms = INT64_MIN;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         if (rank->is_awaited && rank->due_ms > due_ms)
             due_ms = rank->due_ms;
@@ -350,7 +350,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
 static bool
 s_any_has_left (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (job->ranks [number].state == RANK_LEFT)
             return true;
     return false;
@@ -363,8 +363,8 @@ rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
     if (!rank_is_there (rank))
         return;
-    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
-    if (job->world_size > 1 && s_has_everything (rank))
+    int64_t wait_ms = 1000 * (int64_t) job->life.rank_wait_seconds;
+    if (job->asked.world_size > 1 && s_has_everything (rank))
         s_leave_complete (self, rank, wait_ms > 0
             && rank_batches_done (&rank->progress) < rank->sent, now_ms + wait_ms);
     else
@@ -384,7 +384,7 @@ rank_life_left (broker_t *self, rank_t *rank)
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
     if (!rank_is_there (rank))
         return;
-    if (job->world_size > 1 && s_has_everything (rank)) {
+    if (job->asked.world_size > 1 && s_has_everything (rank)) {
         rank->left_itself = true;
         s_leave_complete (self, rank, false, 0);
     }
@@ -397,8 +397,8 @@ rank_life_left (broker_t *self, rank_t *rank)
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
             "step", rank->number, s_job_text (job, name),
-            (unsigned long long) job->replay.position.epoch,
-            (unsigned long long) job->replay.position.batches);
+            (unsigned long long) job->delivery.replay.position.epoch,
+            (unsigned long long) job->delivery.replay.position.batches);
     }
 }
 
@@ -411,12 +411,12 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
     assert (job->state != JOB_OVER);
     rank_t *rank = &job->ranks [number];
-    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
+    int64_t wait_ms = 1000 * (int64_t) job->life.rank_wait_seconds;
     if (rank_is_there (rank))
         rank_life_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
     if (!rank->reclaimed) {
         refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
-            number, job->job_name);
+            number, job->asked.job_name);
         return NULL;
     }
     bool is_known = steps_replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
@@ -428,9 +428,9 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t
     rank->joined_ms = rank->alive_ms = now_ms;
     rank->sent = rank->padded = 0;
     rank->progress = (wire_progress_t) { .consumed = 0 };
-    job->held_up = true;
-    if (join->rank_wait_seconds > job->rank_wait_seconds)
-        job->rank_wait_seconds = join->rank_wait_seconds;
+    job->delivery.held_up = true;
+    if (join->rank_wait_seconds > job->life.rank_wait_seconds)
+        job->life.rank_wait_seconds = join->rank_wait_seconds;
     return rank;
 }
 
@@ -445,7 +445,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->job->state != JOB_ATTACHING)
         rank_life_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
-    if (rank->job->world_size == 1)
+    if (rank->job->asked.world_size == 1)
         job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
     else
         job_end (rank->job, "transport",
@@ -476,7 +476,7 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->state == RANK_LOST)
         s_end_lost (rank, now_ms);
     else
-    if (rank->job->world_size == 1)
+    if (rank->job->asked.world_size == 1)
         job_end (rank->job, "silent", "no heartbeat within the lease");
     else
         rank_life_lost (self, rank, now_ms);
@@ -485,7 +485,7 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
 void
 rank_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
 {
-    for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
+    for (uint32_t number = 0; number < job->asked.world_size && !job_has_ended (job); number++)
         s_end_overdue (self, &job->ranks [number], now_ms);
     if (job_has_ended (job) || s_count_there (job) > 0)
         return;
@@ -506,7 +506,7 @@ s_check_padding (const rank_t *rank)
     assert (pinned == (padding->version != NULL));
     assert (padding->job == rank->job && padding->rank == rank->number && padding->rank_row == 0
         && padding->record == 0);
-    assert (rank->job->world_size > 1 || job_has_parts (rank->job) || padding->state == ROW_EMPTY);
+    assert (rank->job->asked.world_size > 1 || job_has_parts (rank->job) || padding->state == ROW_EMPTY);
 }
 
 //  No place has two batches.
@@ -515,16 +515,16 @@ s_check_places (const rank_t *rank)
 {
     const job_t *job = rank->job;
     uint64_t places = rank->kept;
-    for (uint32_t slot = 0; slot < job->slots; slot++) {
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++) {
         uint64_t place = 1ull << rank->place [slot];
-        slot_state_t state = job->batches [slot].state;
+        slot_state_t state = job->draw.batches [slot].state;
         if (state == SLOT_FREE || (state == SLOT_SENT && !(rank->held >> slot & 1)))
             continue;
         assert (!(places & place));                                             //  B8
         places |= place;
     }
-    assert (rank->places == places && (uint32_t) __builtin_popcountll (places) <= job->slots
-        - job->free_places);
+    assert (rank->places == places && (uint32_t) __builtin_popcountll (places) <= job->asked.slots
+        - job->delivery.free_places);
     assert (s_is_there (rank) || rank->kept == 0);
 }
 
@@ -532,7 +532,7 @@ void
 rank_life_check (const job_t *job)
 {
     uint64_t held = 0, sent = 0;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         assert (rank->job == job && rank->number == number);
         assert (s_is_there (rank) || job_has_ended (job) || (rank->held == 0 && rank->again.used == 0));
@@ -542,15 +542,15 @@ rank_life_check (const job_t *job)
         s_check_padding (rank);
         held |= rank->held;
     }
-    if (job->world_size > 1)
+    if (job->asked.world_size > 1)
         steps_replay_check (job);
     if (job_has_ended (job))
         return;
-    for (uint32_t slot = 0; slot < job->slots; slot++)
-        sent |= (uint64_t) (job->batches [slot].state == SLOT_SENT) << slot;
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++)
+        sent |= (uint64_t) (job->draw.batches [slot].state == SLOT_SENT) << slot;
     assert (held == sent);                                                      //  B8
     if (job->state == JOB_ATTACHING)
-        assert (job->held_up == (job->world_size > 1));
+        assert (job->delivery.held_up == (job->asked.world_size > 1));
     else
-        assert (job->held_up == steps_are_held_up (job));
+        assert (job->delivery.held_up == steps_are_held_up (job));
 }

@@ -51,7 +51,7 @@ rank_tell (rank_t *rank, action_kind_t kind, const char *reason, const char *mes
 void
 job_tell_ranks (job_t *job, action_kind_t kind, const char *reason, const char *message)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (rank_is_there (&job->ranks [number]))
             rank_tell (&job->ranks [number], kind, reason, message);
 }

@@ -28,10 +28,10 @@ job_end (job_t *job, const char *reason, const char *format, ...)
 {
     if (job_has_ended (job))
         return;
-    job->end_reason = reason;
+    job->life.end_reason = reason;
     va_list arguments;
     va_start (arguments, format);
-    job->end_message = needed_text_of (format, arguments);
+    job->life.end_message = needed_text_of (format, arguments);
     va_end (arguments);
     job_go (job);
 }
@@ -40,9 +40,9 @@ void
 job_mark_delivery (job_t *job)
 {
     broker_t *broker = job->broker;
-    if (job->is_marked)
+    if (job->delivery.is_marked)
         return;
-    job->is_marked = true;
+    job->delivery.is_marked = true;
     if (broker->last_delivery)
         broker->last_delivery->next_delivery = job;
     else
@@ -56,8 +56,8 @@ static void
 s_measure_places (rank_t *rank)
 {
     rank->places = rank->kept;
-    for (uint32_t slot = 0; slot < rank->job->slots; slot++) {
-        slot_state_t state = rank->job->batches [slot].state;
+    for (uint32_t slot = 0; slot < rank->job->asked.slots; slot++) {
+        slot_state_t state = rank->job->draw.batches [slot].state;
         if (state == SLOT_SENT? rank->held >> slot & 1: state != SLOT_FREE)
             rank->places |= 1ull << rank->place [slot];
     }
@@ -67,24 +67,24 @@ static void
 s_count_places (job_t *job)
 {
     uint32_t most = 0;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         uint32_t count = (uint32_t) __builtin_popcountll (job->ranks [number].places);
         most = count > most? count: most;
     }
-    assert (most <= job->slots);
-    job->free_places = job->slots - most;
+    assert (most <= job->asked.slots);
+    job->delivery.free_places = job->asked.slots - most;
 }
 
 void
 job_take_places (job_t *job, uint32_t slot)
 {
-    assert (job->free_places > 0);
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    assert (job->delivery.free_places > 0);
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         rank_t *rank = &job->ranks [number];
         rank->place [slot] = (uint32_t) __builtin_ctzll (~rank->places);
         rank->places |= 1ull << rank->place [slot];
     }
-    job->free_places--;
+    job->delivery.free_places--;
 }
 
 void
@@ -97,7 +97,7 @@ rank_measure_places (rank_t *rank)
 void
 job_measure_places (job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         s_measure_places (&job->ranks [number]);
     s_count_places (job);
 }
@@ -108,7 +108,7 @@ rank_slot_at (const rank_t *rank, uint32_t place)
     uint32_t slot = 0;
     while (!(rank->held >> slot & 1) || rank->place [slot] != place)
         slot++;
-    assert (slot < rank->job->slots);
+    assert (slot < rank->job->asked.slots);
     return slot;
 }
 
@@ -124,20 +124,20 @@ job_id (const job_t *self)
 uint32_t
 job_world_size (const job_t *self)
 {
-    return self->world_size;
+    return self->asked.world_size;
 }
 
 rank_t *
 job_rank (job_t *self, uint32_t number)
 {
-    assert (number < self->world_size);
+    assert (number < self->asked.world_size);
     return &self->ranks [number];
 }
 
 uint64_t
 job_seed (const job_t *self)
 {
-    return self->seed;
+    return self->asked.seed;
 }
 
 dataset_t *
@@ -149,7 +149,7 @@ job_dataset (const job_t *self)
 const pipeline_t *
 job_pipeline (const job_t *self)
 {
-    return self->pipeline;
+    return self->asked.pipeline;
 }
 
 uint64_t
@@ -161,13 +161,13 @@ job_part_samples (const job_t *self)
 uint64_t
 job_first_batches (const job_t *self)
 {
-    return self->first_batches;
+    return self->asked.first_batches;
 }
 
 uint32_t
 job_nodes (const job_t *self)
 {
-    return self->parts.nodes > 1? self->parts.nodes: 1;
+    return self->asked.parts.nodes > 1? self->asked.parts.nodes: 1;
 }
 
 uint64_t
@@ -179,13 +179,13 @@ job_epoch_samples (const job_t *self)
 const char *
 job_run (const job_t *self)
 {
-    return self->run;
+    return self->asked.run;
 }
 
 bool
 job_is_forked (const job_t *self)
 {
-    return self->is_forked;
+    return self->asked.is_forked;
 }
 
 bool
@@ -221,14 +221,14 @@ char *
 job_unreadable_message (const job_t *self)
 {
     const dataset_t *dataset = self->dataset;
-    uint64_t count = roaring_bitmap_get_cardinality (self->unreadable), shown = 0;
+    uint64_t count = roaring_bitmap_get_cardinality (self->told.unreadable), shown = 0;
     char text [TEXT_BYTES];
     const char *what = count == 1? "sample of this job's data cannot be read, and is left out"
         : "samples of this job's data cannot be read, and are left out";
     size_t used = (size_t) snprintf (text, sizeof text, "%llu %s", (unsigned long long) count, what);
     for (size_t index = 0; index < dataset->bad_named && shown < count; index++) {
         const bad_sample_t *bad = &dataset->bad [index];
-        if (!roaring_bitmap_contains (self->unreadable, bad->id))
+        if (!roaring_bitmap_contains (self->told.unreadable, bad->id))
             continue;
         size_t left = sizeof text - MORE_BYTES - used;
         if (shown > 0 && strlen (bad->reason) + 2 >= left)
@@ -250,13 +250,13 @@ rank_batches_done (const wire_progress_t *progress)
 uint64_t
 job_sending_epoch (const job_t *job)
 {
-    return job->order_count? job->batches [job->order_of [job->order_first]].epoch: job->epoch;
+    return job->draw.order_count? job->draw.batches [job_unsent_slot (job, 0)].epoch: job->draw.epoch;
 }
 
 bool
 job_is_between_epochs (const job_t *job)
 {
-    return job->broker->draining && job->epoch_index == 0;
+    return job->broker->draining && job->delivery.epoch_index == 0;
 }
 
 //  ---- ranks
@@ -303,7 +303,7 @@ rank_each (broker_t *self, void (*visit) (void *context, rank_t *rank), void *co
 {
     for (job_t *job = self->jobs, *next; job; job = next) {
         next = job->next;
-        for (uint32_t number = 0; number < job->world_size; number++)
+        for (uint32_t number = 0; number < job->asked.world_size; number++)
             if (rank_is_there (&job->ranks [number]))
                 visit (context, &job->ranks [number]);
     }

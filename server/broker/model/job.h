@@ -136,6 +136,7 @@ enum { JOB_MAGIC = 0x6a6f6220 };
 
 typedef struct lookahead lookahead_t;   //  lookahead.h
 
+//  Each group says which sources write its members, beside job_life.c when the job begins.
 struct job {
     uint32_t magic;
     broker_t *broker;
@@ -143,95 +144,115 @@ struct job {
     job_t *next_of_tenant;      //  the same, of its tenant's
     job_t *next_ending;         //  of those marked to end
     job_t *next_delivery;       //  of those marked for delivery
-    //  set at birth
     uint64_t id;
     tenant_t *tenant;
     dataset_t *dataset;
-    const pipeline_t *pipeline;
-    sampler_order_t order;
-    uint64_t seed;
-    bool seed_given;
-    char data [WIRE_DATA_BYTES + 1];
-    char name [REQUEST_NAME_BYTES_MAX + 1];
-    uint32_t world_size;        //  ranks
-    uint32_t rank_batch;        //  samples of each in a full step
-    uint32_t batch_size;        //  of a full step
-    uint32_t slots;
-    uint64_t epochs;
-    bool drop_last;
-    broker_bad_t on_bad;        //  its own, or its data set's
-    size_t ring_bytes;          //  of all ranks
-    bool order_is_of_seed;      //  as broker_terms_t
-    size_t memory_bytes;        //  ring and bookkeeping
-    batch_row_t *row_memory;
-    broker_parts_t parts;       //  nodes 0 or 1: none; without its cut
-    uint64_t first_epoch, first_batches, later_batches;     //  with parts: of each epoch, those sent before
-                                                            //  the job joined included
-    char run [WIRE_RUN_BYTES + 1];
-    char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
-    uint64_t user;
-    bool is_forked, is_resumed;
-    //  its clients
-    rank_t *ranks;
-    bool held_up;               //  a rank is missing or lacks a step: nothing is drawn or sent
-    uint32_t rank_wait_seconds;
-    replay_t replay;
-    //  present state
-    job_state_t state;
-    bool is_drained;            //  job_life_mark_drained found nothing open
-    bool reclaimed;             //  ACTION_RECLAIM was issued
-    bool is_marked;             //  for delivery
-    bool epoch_end_is_due;      //  the epoch drawn_epoch is over, and no batch is left to carry its end
-    uint64_t drawn_epoch;
-    const char *end_reason;     //  static; NULL: the server has not ended the job
-    char *end_message;          //  of SEND_ENDED, with the reason
+    job_state_t state;          //  job_move, by any phase
+    rank_t *ranks;              //  its clients: rank_life.c
     consumer_t consumer;        //  the job in the version index; sampler_job is SAMPLER_JOB_NONE when the job
                                 //  is over
-    tier_t *tier;               //  the tier that serves its draws; NULL: the job reads samples one by one
-    bool tier_is_own;           //  no other job uses the tier
-    lookahead_t *ahead;         //  or the compressed samples of its order's pool; NULL: none
-    size_t lookahead_bytes_max; //  bytes that lookahead may hold
-    uint32_t pool;              //  of its order; 0: none
-    int64_t joined_ms, start_ms;
-    uint64_t epoch;             //  being drawn
-    batch_t *batches;           //  one a slot
-    uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
-    uint32_t order_first, order_count;      //  those not sent
-    uint32_t filling;           //  slot, or slots: none
-    uint64_t opened;            //  batches of the epoch being drawn that were opened, or sent before the job
-                                //  joined
-    uint32_t padding_id;        //  with parts: a sample that it was sent
-    bool has_padding_id;
-    uint32_t used_slots;        //  not free
-    row_list_t wanted;          //  rows with a version that waits to be handed out, in drawn order
-    row_list_t ready;           //  rows that wait to be copied
-    uint32_t copying;           //  rows that a worker has
-    double copy_ns;             //  of a worker, running mean
-    //  what was sent and received
-    uint64_t sent;              //  batches
-    uint32_t in_hand;           //  slots that the user's loop of any rank holds
-    uint32_t free_places;       //  of the rank with the fewest
-    uint64_t released;          //  batches that every rank has released: how far the window has grown
-    uint64_t epoch_index;       //  next index of the epoch being sent
-    uint64_t epoch_samples;     //  samples sent of it; of a resumed job both include what the earlier job
-                                //  received
-    uint64_t delivered;
-    uint64_t consumed_samples;
-    uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest epoch with samples in a user's loop;
-                                                        //  counted as epoch_samples
-    uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
-    rate_mark_t marks [RATE_MARKS];
-    uint32_t mark_count;
-    waits_t waits;
-    sharing_t sharing;
-    char *notice;               //  of SEND_NOTICE; NULL: none so far
-    //  The unreadable samples of its data; how many its clients have been told of, and since when there are
-    //  some (0: not noticed yet).
-    roaring_bitmap_t *unreadable;
-    uint64_t unreadable_told;
-    int64_t unreadable_ms;
-    uint64_t notices;           //  number of its data set's last notice of failing reads that it was sent
-                                //  (patience.h)
+    waits_t waits;              //  waits.c
+    sharing_t sharing;          //  sharing.c
+    //  What its client or ranks asked for, and what follows from it: identity.c; it does not change.
+    struct {
+        const pipeline_t *pipeline;
+        sampler_order_t order;
+        bool order_is_of_seed;      //  as broker_terms_t
+        uint64_t seed;
+        bool seed_given;
+        uint32_t pool;              //  of its order; 0: none
+        char data [WIRE_DATA_BYTES + 1];
+        uint32_t world_size;        //  ranks
+        uint32_t rank_batch;        //  samples of each in a full step
+        uint32_t batch_size;        //  of a full step
+        uint32_t slots;
+        uint64_t epochs;
+        bool drop_last;
+        broker_bad_t on_bad;        //  its own, or its data set's
+        broker_parts_t parts;       //  nodes 0 or 1: none; without its cut
+        uint64_t first_epoch, first_batches, later_batches;     //  with parts: of each epoch, those sent
+                                                                //  before the job joined included
+        char name [REQUEST_NAME_BYTES_MAX + 1];
+        char run [WIRE_RUN_BYTES + 1];
+        char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
+        uint64_t user;
+        bool is_forked, is_resumed;
+    } asked;
+    //  Its beginning and its end: job_life.c; the reason to end: job.c, for any phase.
+    struct {
+        int64_t joined_ms;
+        size_t ring_bytes;          //  of all ranks
+        size_t memory_bytes;        //  ring and bookkeeping
+        uint32_t rank_wait_seconds; //  for which it waits for a lost rank: rank_life.c
+        bool is_drained;            //  job_life_mark_drained found nothing open
+        const char *end_reason;     //  static; NULL: the server has not ended the job
+        char *end_message;          //  of SEND_ENDED, with the reason
+        bool reclaimed;             //  ACTION_RECLAIM was issued
+    } life;
+    //  The epoch that is drawn, and the batches that draws fill: draw.c.  A batch that is sent leaves the
+    //  order: steps.c.
+    struct {
+        int64_t start_ms;           //  of its first draw
+        uint64_t epoch;             //  being drawn
+        uint64_t opened;            //  batches of the epoch being drawn that were opened, or sent before the
+                                    //  job joined
+        batch_t *batches;           //  one a slot
+        batch_row_t *row_memory;    //  their rows
+        uint32_t filling;           //  slot, or slots: none
+        uint32_t used_slots;        //  not free
+        uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
+        uint32_t order_first, order_count;      //  those not sent
+        bool epoch_end_is_due;      //  the epoch drawn_epoch is over, and no batch is left to carry its end
+        uint64_t drawn_epoch;
+    } draw;
+    //  What is read of its pack ahead of its draws: raw_prefetch.c and lookahead.c.
+    struct {
+        tier_t *tier;               //  the tier that serves its draws; NULL: the job reads samples one by one
+        bool tier_is_own;           //  no other job uses the tier
+        lookahead_t *ahead;         //  or the compressed samples of its order's pool; NULL: none
+        size_t lookahead_bytes_max; //  bytes that lookahead may hold
+    } fetch;
+    //  Its rows on their way to workers and back: dispatch.c, by row.c's queues; broker.c counts those back.
+    struct {
+        row_list_t wanted;          //  rows with a version that waits to be handed out, in drawn order
+        row_list_t ready;           //  rows that wait to be copied
+        uint32_t copying;           //  rows that a worker has
+        double copy_ns;             //  of a worker, running mean
+    } dispatch;
+    //  What was sent: steps.c.  What its ranks hold and have given back: broker.c, rank_life.c, job.c.
+    struct {
+        bool is_marked;             //  job_mark_delivery
+        bool held_up;               //  a rank is missing or lacks a step: nothing is drawn or sent
+        replay_t replay;
+        uint64_t epoch_index;       //  next index of the epoch being sent
+        uint64_t epoch_samples;     //  samples sent of it; of a resumed job both include what the earlier job
+                                    //  received
+        uint64_t sent;              //  batches
+        uint64_t delivered;         //  samples
+        uint32_t in_hand;           //  slots that the user's loop of any rank holds
+        uint32_t free_places;       //  of the rank with the fewest
+        uint64_t released;          //  batches that every rank has released: how far the window has grown
+        uint32_t padding_id;        //  with parts: a sample that it was sent
+        bool has_padding_id;
+    } delivery;
+    //  For status, no decision reads it: broker.c, draw.c.
+    struct {
+        uint64_t consumed_samples;
+        uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest epoch with samples in a user's
+                                                            //  loop; counted as epoch_samples
+        rate_mark_t marks [RATE_MARKS];
+        uint32_t mark_count;
+        uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
+    } counts;
+    //  What its clients are told: bad.c, sharing.c and patience.c.
+    struct {
+        roaring_bitmap_t *unreadable;   //  samples of its data;
+        uint64_t unreadable_told;       //  of how many its clients have been told,
+        int64_t unreadable_ms;          //  and since when there are some; 0: not noticed yet
+        char *little_shared;            //  of SEND_NOTICE; NULL: none so far
+        uint64_t failing_reads;         //  number of its data set's last notice of failing reads that it was
+                                        //  sent (patience.h)
+    } told;
 };
 
 //  For the driver.
@@ -288,13 +309,19 @@ void job_mark_delivery (job_t *job);
 static inline bool
 job_has_parts (const job_t *job)
 {
-    return job->parts.nodes > 1;
+    return job->asked.parts.nodes > 1;
 }
 //  With parts: the batches of an epoch, on all nodes alike.
 static inline uint64_t
 job_epoch_batches (const job_t *job, uint64_t epoch)
 {
-    return epoch == job->first_epoch? job->first_batches: job->later_batches;
+    return epoch == job->asked.first_epoch? job->asked.first_batches: job->asked.later_batches;
+}
+//  The slot of the batch at this place among those that are not sent, in drawn order.
+static inline uint32_t
+job_unsent_slot (const job_t *job, uint32_t place)
+{
+    return job->draw.order_of [(job->draw.order_first + place) % WIRE_SLOTS_MAX];
 }
 //  The epoch of the next batch to be sent.
 uint64_t job_sending_epoch (const job_t *job);

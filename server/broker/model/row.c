@@ -46,7 +46,7 @@ row_version (const batch_row_t *self)
 pipeline_key_t
 row_key (const batch_row_t *self)
 {
-    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
+    return (pipeline_key_t) { .seed = self->job->asked.seed, .round = self->epoch, .id = self->id,
         .occurrence = self->occurrence };
 }
 
@@ -61,7 +61,7 @@ row_done (batch_row_t *row)
     }
     else
     if (row != &rank->padding) {
-        batch_t *batch = &job->batches [row->slot];
+        batch_t *batch = &job->draw.batches [row->slot];
         assert (batch->open > 0);
         batch->open--;
     }
@@ -142,7 +142,7 @@ row_queue_arrived (version_t *version)
         return;
     version_move (version, VERSION_QUEUED);
     for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        row_queue_append (&row->job->wanted, row);
+        row_queue_append (&row->job->dispatch.wanted, row);
 }
 
 void
@@ -152,7 +152,7 @@ row_queue_left (version_t *version)
         return;
     version_move (version, VERSION_READING);
     for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        row_queue_remove (&row->job->wanted, row);
+        row_queue_remove (&row->job->dispatch.wanted, row);
 }
 
 void
@@ -163,7 +163,7 @@ row_queue_ready (version_t *version)
         next = row->next_waiting;
         row->next_waiting = row->previous_waiting = NULL;
         row_move (row, ROW_READY);
-        row_queue_append (&row->job->ready, row);
+        row_queue_append (&row->job->dispatch.ready, row);
     }
     version->waiting = NULL;
 }
@@ -172,11 +172,11 @@ void
 row_queue_take_version (version_t *version)
 {
     for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        row_queue_remove (&row->job->wanted, row);
+        row_queue_remove (&row->job->dispatch.wanted, row);
 }
 
 void
 row_queue_take_copy (batch_row_t *row)
 {
-    row_queue_remove (&row->job->ready, row);
+    row_queue_remove (&row->job->dispatch.ready, row);
 }

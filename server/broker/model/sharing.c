@@ -193,8 +193,8 @@ sharing_check (const broker_t *self)
     for (const job_t *job = self->jobs; job; job = job->next) {
         assert (!job->sharing.is_due);
         assert (job->sharing.alone + job->sharing.shared <= job->sharing.places);
-        for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
-            held += job->row_memory [index].record > 0;
+        for (size_t index = 0; index < (size_t) job->asked.batch_size * job->asked.slots; index++)
+            held += job->draw.row_memory [index].record > 0;
     }
     assert (holders == held);
 }
@@ -257,8 +257,8 @@ s_tell (finding_t *self, const char *format, ...)
 static const char *
 s_name (const job_t *job, char name [NAME_BYTES])
 {
-    snprintf (name, NAME_BYTES, job->name [0]? "job %llu ('%s')": "job %llu", (unsigned long long) job->id,
-        job->name);
+    snprintf (name, NAME_BYTES, job->asked.name [0]? "job %llu ('%s')": "job %llu",
+        (unsigned long long) job->id, job->asked.name);
     return name;
 }
 
@@ -363,8 +363,8 @@ s_show_at (const json_t *list, const json_t *others, size_t index, char shown [S
 static bool
 s_tell_stages (finding_t *self)
 {
-    json_t *here = json_loads (pipeline_shared_text (self->job->pipeline), 0, NULL);
-    json_t *there = json_loads (pipeline_shared_text (self->far->pipeline), 0, NULL);
+    json_t *here = json_loads (pipeline_shared_text (self->job->asked.pipeline), 0, NULL);
+    json_t *there = json_loads (pipeline_shared_text (self->far->asked.pipeline), 0, NULL);
     needed_memory (here);
     needed_memory (there);
     size_t index = 0;
@@ -461,7 +461,7 @@ static bool
 s_is_company (const finding_t *self, const job_t *other)
 {
     return other && other != self->job && other->tenant == self->job->tenant && other->state == JOB_RUNNING
-        && other->order == SAMPLER_ORDER_SHARED
+        && other->asked.order == SAMPLER_ORDER_SHARED
         && s_has_drawn (self->job, other, EPOCH_PART) && s_has_drawn (other, self->job, EPOCH_PART);
 }
 
@@ -490,18 +490,18 @@ s_find (finding_t *self)
         }
     }
     if (count > 0)
-        return !self->job->order_is_of_seed && s_tell_near (self, near, count);
+        return !self->job->asked.order_is_of_seed && s_tell_near (self, near, count);
     if (!self->far || !s_is_little (self->job, self->far, UINT64_MAX, LITTLE_PERCENT)
     ||  s_overlap (self, &self->far, 1) < OVERLAP_PERCENT)
         return false;
-    return self->job->order_is_of_seed? s_tell_seeded (self): s_tell_between (self);
+    return self->job->asked.order_is_of_seed? s_tell_seeded (self): s_tell_between (self);
 }
 
 //  The first rank that can be told; NULL: none is present.
 static rank_t *
 s_listener (job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (rank_is_there (&job->ranks [number]))
             return &job->ranks [number];
     return NULL;
@@ -520,8 +520,8 @@ s_judge (broker_t *self, job_t *job)
     if (!s_find (&finding))
         return;
     job->sharing.is_told = true;
-    job->notice = needed_memory (strdup (message));
-    rank_tell (listener, ACTION_SEND_NOTICE, "little_shared", job->notice);
+    job->told.little_shared = needed_memory (strdup (message));
+    rank_tell (listener, ACTION_SEND_NOTICE, "little_shared", job->told.little_shared);
 }
 
 void
@@ -532,7 +532,7 @@ sharing_judge (broker_t *self, int64_t now_ms)
     self->shared_ms = now_ms + JUDGE_MS;
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state == JOB_RUNNING && !job->sharing.is_told
-            && (job->order == SAMPLER_ORDER_SHARED || job->order_is_of_seed)
+            && (job->asked.order == SAMPLER_ORDER_SHARED || job->asked.order_is_of_seed)
             && job->sharing.places >= job->sharing.look_at)
             s_judge (self, job);
 }

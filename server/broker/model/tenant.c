@@ -245,7 +245,7 @@ s_allow_bytes (const broker_t *self, const broker_terms_t *join, const job_t *gh
     refusal_t *refusal)
 {
     const tenant_t *tenant = tenant_joining (self, join);
-    size_t old = ghost? ghost->memory_bytes: 0, all = self->options.jobs_bytes_max;
+    size_t old = ghost? ghost->life.memory_bytes: 0, all = self->options.jobs_bytes_max;
     size_t left_of_all = s_less (all, self->jobs_bytes - old + self->outside_bytes);
     char asked [160];
     if (tenant_limits_apply (self)) {
@@ -275,7 +275,8 @@ static bool
 s_allow_ranks (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const tenant_t *tenant = tenant_joining (self, join);
-    size_t ranks = tenant->held.ranks - (ghost? ghost->world_size: 0), ranks_max = s_ranks_max (self, tenant);
+    size_t ranks = tenant->held.ranks - (ghost? ghost->asked.world_size: 0);
+    size_t ranks_max = s_ranks_max (self, tenant);
     if (join->world_size <= s_less (ranks_max, ranks))
         return true;
     if (tenant_limits_apply (self))
@@ -351,8 +352,8 @@ tenant_job_enters (job_t *job)
     tenant_held_t *held = &job->tenant->held;
     held->jobs++;
     held->on_dataset [job->dataset->number]++;
-    held->ranks += job->world_size;
-    held->jobs_bytes += job->memory_bytes;
+    held->ranks += job->asked.world_size;
+    held->jobs_bytes += job->life.memory_bytes;
 }
 
 void
@@ -361,17 +362,17 @@ tenant_job_leaves (job_t *job)
     tenant_held_t *held = &job->tenant->held;
     held->jobs--;
     held->on_dataset [job->dataset->number]--;
-    held->ranks -= job->world_size;
-    held->jobs_bytes -= job->memory_bytes;
-    held->dying_bytes += job->memory_bytes;
-    job->tenant->past_delivered += job->delivered;
+    held->ranks -= job->asked.world_size;
+    held->jobs_bytes -= job->life.memory_bytes;
+    held->dying_bytes += job->life.memory_bytes;
+    job->tenant->past_delivered += job->delivery.delivered;
 }
 
 void
 tenant_job_reclaimed (job_t *job)
 {
-    assert (job->tenant->held.dying_bytes >= job->memory_bytes);
-    job->tenant->held.dying_bytes -= job->memory_bytes;
+    assert (job->tenant->held.dying_bytes >= job->life.memory_bytes);
+    job->tenant->held.dying_bytes -= job->life.memory_bytes;
 }
 
 void
@@ -434,7 +435,7 @@ s_delivered (const broker_t *self, const tenant_t *tenant)
     uint64_t delivered = tenant->past_delivered;
     for (const job_t *job = self->jobs; job; job = job->next)
         if (job->tenant == tenant && job->state != JOB_OVER)
-            delivered += job->delivered;
+            delivered += job->delivery.delivered;
     return delivered;
 }
 
@@ -477,16 +478,16 @@ s_check_tenant (const broker_t *self, const tenant_t *tenant)
         if (job->tenant != tenant)
             continue;
         if (job->state == JOB_OVER) {
-            held.dying_bytes += job->memory_bytes;
+            held.dying_bytes += job->life.memory_bytes;
             continue;
         }
         assert (tenant_may_use (tenant, job->dataset));
         held.jobs++;
         held.on_dataset [job->dataset->number]++;
-        held.ranks += job->world_size;
-        held.jobs_bytes += job->memory_bytes;
-        held.lookahead_reserved += job->lookahead_bytes_max;
-        held.tiers += job->tier && job->tier_is_own;
+        held.ranks += job->asked.world_size;
+        held.jobs_bytes += job->life.memory_bytes;
+        held.lookahead_reserved += job->fetch.lookahead_bytes_max;
+        held.tiers += job->fetch.tier && job->fetch.tier_is_own;
     }
     assert (held.jobs == tenant->held.jobs && held.ranks == tenant->held.ranks);
     assert (held.jobs_bytes == tenant->held.jobs_bytes && held.dying_bytes == tenant->held.dying_bytes);

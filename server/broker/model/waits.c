@@ -19,7 +19,7 @@ static const batch_row_t *
 s_first_open (job_t *job)
 {
     waits_t *waits = &job->waits;
-    const batch_t *batch = &job->batches [job->order_of [job->order_first]];
+    const batch_t *batch = &job->draw.batches [job_unsent_slot (job, 0)];
     for (; waits->row < batch->drawn; waits->row++)
         if (s_is_open (&batch->rows [waits->row]))
             return &batch->rows [waits->row];
@@ -62,7 +62,7 @@ s_look_at_row (const broker_t *self, const job_t *job, const batch_row_t *row)
 static const batch_row_t *
 s_open_padding (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const batch_row_t *padding = &job->ranks [number].padding;
         if (padding->state == ROW_WAITING || padding->state == ROW_READY || padding->state == ROW_COPYING)
             return padding;
@@ -80,7 +80,7 @@ s_has_batches (const rank_t *rank)
 static bool
 s_all_have_batches (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         if (!s_has_batches (&job->ranks [number]))
             return false;
     return true;
@@ -89,9 +89,9 @@ s_all_have_batches (const job_t *job)
 static waits_kind_t
 s_look (const broker_t *self, job_t *job, int64_t now_ms)
 {
-    if (job->state == JOB_RUNNING && job->start_ms > now_ms)
+    if (job->state == JOB_RUNNING && job->draw.start_ms > now_ms)
         return WAITS_DRAW;
-    if (job->held_up || s_all_have_batches (job) || job->order_count == 0)
+    if (job->delivery.held_up || s_all_have_batches (job) || job->draw.order_count == 0)
         return WAITS_CLIENT;
     const batch_row_t *row = s_first_open (job);
     if (!row)
@@ -110,10 +110,10 @@ static void
 s_look_at_ranks (job_t *job)
 {
     bool is_any_behind = false;
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         is_any_behind = is_any_behind || s_is_behind (&job->ranks [number]);
     waits_kind_t kind = job->waits.kind == WAITS_CLIENT && is_any_behind? WAITS_OTHER_RANK: job->waits.kind;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         rank_t *rank = &job->ranks [number];
         rank->waits.kind = s_is_behind (rank) || rank->state == RANK_LEFT? WAITS_CLIENT: kind;
     }
@@ -130,7 +130,7 @@ waits_pass (broker_t *self, int64_t now_ms)
             continue;
         int64_t spent_ms = now_ms - waits->since_ms;
         waits->spent_ms [waits->kind] += spent_ms;
-        for (uint32_t number = 0; job->world_size > 1 && number < job->world_size; number++)
+        for (uint32_t number = 0; job->asked.world_size > 1 && number < job->asked.world_size; number++)
             job->ranks [number].waits.spent_ms [job->ranks [number].waits.kind] += spent_ms;
         waits->since_ms = now_ms;
     }
@@ -143,11 +143,11 @@ waits_look (broker_t *self, int64_t now_ms)
         waits_t *waits = &job->waits;
         bool runs = job->state == JOB_RUNNING || job->state == JOB_DRAWN;
         if (runs && !waits->runs)
-            waits->since_ms = job->start_ms < now_ms? job->start_ms: now_ms;
+            waits->since_ms = job->draw.start_ms < now_ms? job->draw.start_ms: now_ms;
         waits->runs = runs;
         if (runs)
             waits->kind = s_look (self, job, now_ms);
-        if (runs && job->world_size > 1)
+        if (runs && job->asked.world_size > 1)
             s_look_at_ranks (job);
     }
 }
@@ -191,7 +191,7 @@ json_t *
 waits_job_histogram_status (const job_t *job)
 {
     const waits_histogram_t *sent = &job->waits.sent;
-    json_t *object = json_pack ("{s:I}", "batches", (json_int_t) job->sent), *bounds = json_array ();
+    json_t *object = json_pack ("{s:I}", "batches", (json_int_t) job->delivery.sent), *bounds = json_array ();
     for (size_t bucket = 2; bucket < WAITS_BUCKETS; bucket += 2)
         json_array_append_new (bounds, json_real ((double) s_bounds_ms [bucket] / 1000));
     json_object_set_new (object, "bounds", bounds);
@@ -263,6 +263,6 @@ waits_restart (job_t *job)
 void
 waits_check (const job_t *job)
 {
-    for (uint32_t row = 0; job->order_count > 0 && row < job->waits.row; row++)
-        assert (!s_is_open (&job->batches [job->order_of [job->order_first]].rows [row]));
+    for (uint32_t row = 0; job->draw.order_count > 0 && row < job->waits.row; row++)
+        assert (!s_is_open (&job->draw.batches [job_unsent_slot (job, 0)].rows [row]));
 }

@@ -27,10 +27,10 @@ s_number (uint64_t number)
 static double
 s_rate (const job_t *job, int64_t now_ms)
 {
-    if (job->mark_count == 0 || now_ms <= job->marks [0].at_ms)
+    if (job->counts.mark_count == 0 || now_ms <= job->counts.marks [0].at_ms)
         return 0;
-    return (double) (job->consumed_samples - job->marks [0].samples) * 1000
-         / (double) (now_ms - job->marks [0].at_ms);
+    return (double) (job->counts.consumed_samples - job->counts.marks [0].samples) * 1000
+         / (double) (now_ms - job->counts.marks [0].at_ms);
 }
 
 static const char *
@@ -38,17 +38,17 @@ s_waiting_on (const job_t *job)
 {
     if (job->state == JOB_ATTACHING)
         return "ring";
-    if (job->held_up)
+    if (job->delivery.held_up)
         return "rank";
     if (patience_stops (job))
         return "storage";
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        for (uint32_t slot = 0; slot < job->slots; slot++)
+        for (uint32_t slot = 0; slot < job->asked.slots; slot++)
             if (rank->held >> slot & 1 && rank->sequence [slot] >= rank->progress.consumed)
                 return "client";
     }
-    if (job->state == JOB_DRAWN && job->order_count == 0)
+    if (job->state == JOB_DRAWN && job->draw.order_count == 0)
         return "nothing";
     switch (job->waits.kind) {
     case WAITS_READ:
@@ -64,14 +64,14 @@ static json_t *
 s_window (const job_t *job)
 {
     uint32_t drawn = 0, filled = 0, sent = 0;
-    for (uint32_t slot = 0; slot < job->slots; slot++) {
-        const batch_t *batch = &job->batches [slot];
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++) {
+        const batch_t *batch = &job->draw.batches [slot];
         drawn += batch->drawn;
         filled += batch->drawn - batch->open - batch->holes;
         sent += batch->state == SLOT_SENT;
     }
-    return json_pack ("{s:I,s:I,s:I,s:I,s:I}", "slots", (json_int_t) job->slots, "batch_size",
-        (json_int_t) job->rank_batch, "drawn_samples", (json_int_t) drawn, "filled_samples",
+    return json_pack ("{s:I,s:I,s:I,s:I,s:I}", "slots", (json_int_t) job->asked.slots, "batch_size",
+        (json_int_t) job->asked.rank_batch, "drawn_samples", (json_int_t) drawn, "filled_samples",
             (json_int_t) filled,
         "sent_batches", (json_int_t) sent);
 }
@@ -80,10 +80,10 @@ static json_t *
 s_ranks (const job_t *job, int64_t now_ms)
 {
     static const char *const states [] = { "attaching", "here", "lost", "left" };
-    if (job->world_size == 1)
+    if (job->asked.world_size == 1)
         return json_null ();
     json_t *list = json_array ();
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         uint64_t lacks = rank->state == RANK_LEFT? 0: steps_replay_count (job, rank->lacks);
         json_array_append_new (list,
@@ -103,45 +103,48 @@ s_job (const job_t *job, int64_t now_ms)
     static const char *const orders [] = { "shared", "private", "list", "seeded" };
     json_t *object = json_object ();
     json_object_set_new (object, "job", s_number (job->id));
-    json_object_set_new (object, "name", json_string (job->name));
-    json_object_set_new (object, "job_name", *job->job_name? json_string (job->job_name): json_null ());
-    json_object_set_new (object, "resumed", json_boolean (job->is_resumed));
+    json_object_set_new (object, "name", json_string (job->asked.name));
+    json_object_set_new (object, "job_name",
+        *job->asked.job_name? json_string (job->asked.job_name): json_null ());
+    json_object_set_new (object, "resumed", json_boolean (job->asked.is_resumed));
     json_object_set_new (object, "dataset", json_string (job->dataset->name));
-    json_object_set_new (object, "order", json_string (orders [job->order]));
+    json_object_set_new (object, "order", json_string (orders [job->asked.order]));
     if (tenant_limits_apply (job->broker))
         json_object_set_new (object, "tenant", json_string (job->tenant->name));
-    json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
+    json_object_set_new (object, "apart", json_boolean (job->asked.order == SAMPLER_ORDER_SHARED
         && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows));
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
-    json_object_set_new (object, "world_size", s_number (job->world_size));
+    json_object_set_new (object, "world_size", s_number (job->asked.world_size));
     json_object_set_new (object, "ranks", s_ranks (job, now_ms));
     if (job_has_parts (job)) {
-        json_object_set_new (object, "nodes", s_number (job->parts.nodes));
-        json_object_set_new (object, "node", s_number (job->parts.node));
-        json_object_set_new (object, "parts", json_string (job->parts.is_fixed? "fixed": "fresh"));
+        json_object_set_new (object, "nodes", s_number (job->asked.parts.nodes));
+        json_object_set_new (object, "node", s_number (job->asked.parts.node));
+        json_object_set_new (object, "parts", json_string (job->asked.parts.is_fixed? "fixed": "fresh"));
     }
     json_object_set_new (object, "epoch", s_number (job_sending_epoch (job)));
-    json_object_set_new (object, "epochs", job->epochs? s_number (job->epochs): json_null ());
+    json_object_set_new (object, "epochs", job->asked.epochs? s_number (job->asked.epochs): json_null ());
     json_object_set_new (object, "epoch_samples", s_number (job_epoch_samples (job)));
-    json_object_set_new (object, "epoch_delivered", s_number (job->epoch_samples));
-    json_object_set_new (object, "delivered_samples", s_number (job->delivered));
-    json_object_set_new (object, "consumed_samples", s_number (job->consumed_samples));
-    json_object_set_new (object, "consumed_epoch", s_number (job->consumed_epoch));
-    json_object_set_new (object, "epoch_consumed", s_number (job->consumed_epoch_samples));
+    json_object_set_new (object, "epoch_delivered", s_number (job->delivery.epoch_samples));
+    json_object_set_new (object, "delivered_samples", s_number (job->delivery.delivered));
+    json_object_set_new (object, "consumed_samples", s_number (job->counts.consumed_samples));
+    json_object_set_new (object, "consumed_epoch", s_number (job->counts.consumed_epoch));
+    json_object_set_new (object, "epoch_consumed", s_number (job->counts.consumed_epoch_samples));
     json_object_set_new (object, "rate", json_real (s_rate (job, now_ms)));
     json_object_set_new (object, "window", s_window (job));
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
     json_object_set_new (object, "waits", waits_status (job, now_ms));
     json_object_set_new (object, "batch_waits", waits_job_histogram_status (job));
     json_object_set_new (object, "sharing", sharing_status (job));
-    json_object_set_new (object, "little_shared", job->notice? json_string (job->notice): json_null ());
-    json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
-    json_object_set_new (object, "single_reads", s_number (job->single_reads));
-    json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
+    json_object_set_new (object, "little_shared",
+        job->told.little_shared? json_string (job->told.little_shared): json_null ());
+    json_object_set_new (object, "ring_bytes", s_number (job->life.ring_bytes));
+    json_object_set_new (object, "single_reads", s_number (job->counts.single_reads));
+    json_object_set_new (object, "single_bytes", s_number (job->counts.single_bytes));
     json_object_set_new (object, "tier", raw_prefetch_job_status (job));
-    json_object_set_new (object, "pool", job->pool? s_number (job->pool): json_null ());
+    json_object_set_new (object, "pool", job->asked.pool? s_number (job->asked.pool): json_null ());
     json_object_set_new (object, "pool_bytes", s_number (lookahead_bytes (job)));
-    json_object_set_new (object, "on_bad", json_string (job->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
+    json_object_set_new (object, "on_bad",
+        json_string (job->asked.on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "unreadable", job_unreadable (job));
     return object;
 }
@@ -295,7 +298,7 @@ static void
 s_check_dealt (const job_t *job, const batch_t *batch, const batch_row_t *row)
 {
     const rank_t *rank = &job->ranks [row->rank];
-    assert (row->rank < job->world_size && row->rank_row < job->rank_batch);
+    assert (row->rank < job->asked.world_size && row->rank_row < job->asked.rank_batch);
     if (row->index == 0)
         assert (row->rank == 0 && row->rank_row == 0);
     else {
@@ -313,9 +316,9 @@ s_check_dealt (const job_t *job, const batch_t *batch, const batch_row_t *row)
 static void
 s_check_batch (const job_t *job, uint32_t slot)
 {
-    const batch_t *batch = &job->batches [slot];
+    const batch_t *batch = &job->draw.batches [slot];
     uint32_t open = 0, holes = 0;
-    for (uint32_t index = 0; index < job->batch_size; index++) {
+    for (uint32_t index = 0; index < job->asked.batch_size; index++) {
         const batch_row_t *row = &batch->rows [index];
         assert (row->slot == slot && row->index == index && row->job == job);
         bool pinned = row->state == ROW_WAITING || row->state == ROW_READY
@@ -337,7 +340,7 @@ s_check_batch (const job_t *job, uint32_t slot)
     assert (batch->holes == holes);
     assert (batch->state != SLOT_SENT || open == 0);
     assert (batch->state != SLOT_FREE || batch->drawn == 0);
-    assert ((batch->state == SLOT_FILLING) == (job->filling == slot));
+    assert ((batch->state == SLOT_FILLING) == (job->draw.filling == slot));
 }
 
 //  Checks rows that are in no step, and that the job's counts are the sums over its ranks.
@@ -345,14 +348,14 @@ static uint32_t
 s_copying_beside (const job_t *job)
 {
     uint32_t count = 0, of_ranks = 0;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         of_ranks += rank->copying;
         count += rank->padding.state == ROW_COPYING;
-        for (uint32_t row = 0; rank->again.rows && row < job->rank_batch; row++)
+        for (uint32_t row = 0; rank->again.rows && row < job->asked.rank_batch; row++)
             count += rank->again.rows [row].state == ROW_COPYING;
     }
-    assert (of_ranks == job->copying);
+    assert (of_ranks == job->dispatch.copying);
     return count;
 }
 
@@ -360,21 +363,21 @@ static uint32_t
 s_check_job (const job_t *job)
 {
     uint32_t copying = 0, used = 0, unsent = 0;
-    for (uint32_t slot = 0; slot < job->slots; slot++) {
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++) {
         s_check_batch (job, slot);
-        const batch_t *batch = &job->batches [slot];
+        const batch_t *batch = &job->draw.batches [slot];
         used += batch->state != SLOT_FREE;
         unsent += batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
-        for (uint32_t index = 0; index < job->batch_size; index++)
+        for (uint32_t index = 0; index < job->asked.batch_size; index++)
             copying += batch->rows [index].state == ROW_COPYING;
     }
     copying += s_copying_beside (job);
     rank_life_check (job);
     waits_check (job);
-    assert (copying == job->copying);
+    assert (copying == job->dispatch.copying);
     if (job->state != JOB_OVER) {
-        assert (used == job->used_slots);
-        assert (unsent == job->order_count);
+        assert (used == job->draw.used_slots);
+        assert (unsent == job->draw.order_count);
         assert (job->dataset->jobs [job->consumer.sampler_job] == job);
     }
     return copying;
@@ -414,8 +417,8 @@ broker_check (broker_t *self)
     size_t rings = 0, jobs = 0;
     for (const job_t *job = self->jobs; job; job = job->next) {
         copying += s_check_job (job);
-        rings += job->state == JOB_OVER? 0: job->ring_bytes;
-        jobs += job->state == JOB_OVER? 0: job->memory_bytes;
+        rings += job->state == JOB_OVER? 0: job->life.ring_bytes;
+        jobs += job->state == JOB_OVER? 0: job->life.memory_bytes;
     }
     assert (copying == self->copying);
     assert (rings == self->rings_bytes);

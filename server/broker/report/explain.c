@@ -13,14 +13,14 @@ typedef struct {
 static uint64_t
 s_index_to_be (const job_t *job, uint32_t slot)
 {
-    const batch_t *batch = &job->batches [slot];
-    const batch_t *head = &job->batches [job->order_of [job->order_first]];
-    uint64_t index = head->epoch == batch->epoch? job->epoch_index: 0;
-    for (uint32_t order = 0; order < job->order_count; order++) {
-        uint32_t before = job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX];
+    const batch_t *batch = &job->draw.batches [slot];
+    const batch_t *head = &job->draw.batches [job_unsent_slot (job, 0)];
+    uint64_t index = head->epoch == batch->epoch? job->delivery.epoch_index: 0;
+    for (uint32_t order = 0; order < job->draw.order_count; order++) {
+        uint32_t before = job_unsent_slot (job, order);
         if (before == slot)
             break;
-        index += job->batches [before].epoch == batch->epoch;
+        index += job->draw.batches [before].epoch == batch->epoch;
     }
     return index;
 }
@@ -28,7 +28,7 @@ s_index_to_be (const job_t *job, uint32_t slot)
 static void
 s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, found_t *found)
 {
-    const batch_t *batch = &job->batches [slot];
+    const batch_t *batch = &job->draw.batches [slot];
     bool is_past = batch->state == SLOT_FREE;
     uint32_t drawn = is_past? batch->past.drawn: batch->drawn;
     uint64_t epoch = is_past? batch->past.epoch: batch->epoch;
@@ -51,7 +51,7 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
 static uint32_t
 s_row (const job_t *job, const found_t *found)
 {
-    const batch_t *batch = &job->batches [found->row->slot];
+    const batch_t *batch = &job->draw.batches [found->row->slot];
     uint32_t row = 0;
     for (uint32_t index = found->row->index - found->row->rank_row; index < found->row->index; index++)
         row += !(found->is_past? batch->rows [index].is_hole: batch->rows [index].state == ROW_HOLE);
@@ -72,9 +72,9 @@ s_take_row (const broker_t *self, const job_t *job, const found_t *found, explan
 static void
 s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t *explanation)
 {
-    explanation->reply.epoch = request->epoch_given? request->epoch: job->epoch;
+    explanation->reply.epoch = request->epoch_given? request->epoch: job->draw.epoch;
     explanation->reply.version = job->consumer.numbers? (uint32_t) explanation->reply.epoch: 0;
-    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->reply.epoch,
+    explanation->private_key = (pipeline_key_t) { .seed = job->asked.seed, .round = explanation->reply.epoch,
         .id = request->id };
 }
 
@@ -83,18 +83,19 @@ explain_sample (broker_t *self, job_t *job, const request_explain_t *request, ex
     refusal_t *refusal)
 {
     found_t found = { .row = NULL };
-    for (uint32_t slot = 0; slot < job->slots; slot++)
+    for (uint32_t slot = 0; slot < job->asked.slots; slot++)
         s_look_in (job, slot, request, &found);
-    bool is_any = job->order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
+    bool is_any = job->asked.order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
         && sampler_has (job->dataset->sampler, job->consumer.sampler_job, (uint32_t) request->id);
-    if (!found.row && job->order == SAMPLER_ORDER_SEEDED && !is_any)
+    if (!found.row && job->asked.order == SAMPLER_ORDER_SEEDED && !is_any)
         return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data",
             (unsigned long long) request->id);
     if (!found.row && !is_any)
         return refuse (refusal, "unknown_sample",
             "none of the job's batches holds sample %llu any more, or yet: ask while the "
             "batch is in use, or join with a seed", (unsigned long long) request->id);
-    *explanation = (explanation_t) { .reply.id = request->id, .pipeline = pipeline_hold (job->pipeline) };
+    *explanation = (explanation_t) { .reply.id = request->id,
+        .pipeline = pipeline_hold (job->asked.pipeline) };
     if (found.row)
         s_take_row (self, job, &found, explanation);
     else

@@ -208,11 +208,11 @@ s_enter (replay_t *replay, uint64_t samples)
 static uint64_t *
 s_enter_step (job_t *job, uint64_t samples)
 {
-    replay_t *replay = &job->replay;
+    replay_t *replay = &job->delivery.replay;
     while (s_steps_kept (replay) == replay->step_room)
         s_forget (replay);
     replay_record_t *record = s_enter (replay, samples);
-    size_t words = s_step_words (job->order, job->world_size, job->rank_batch);
+    size_t words = s_step_words (job->asked.order, job->asked.world_size, job->asked.rank_batch);
     record->step = replay->step_memory + replay->steps++ % replay->step_room * words;
     replay->position.batches++;
     return record->step;
@@ -221,20 +221,20 @@ s_enter_step (job_t *job, uint64_t samples)
 static void
 s_all_have_it (job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
-        job->ranks [number].lacks = job->replay.next;
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
+        job->ranks [number].lacks = job->delivery.replay.next;
 }
 
 //  The step's entry: world_size counts, then the ids.
 static const uint64_t *
 s_record_step (job_t *job, uint32_t slot)
 {
-    const batch_t *batch = &job->batches [slot];
-    assert (s_is_same (job->replay.position, (broker_position_t) { batch->epoch, batch->index }));
+    const batch_t *batch = &job->draw.batches [slot];
+    assert (s_is_same (job->delivery.replay.position, (broker_position_t) { batch->epoch, batch->index }));
     uint32_t samples = batch->drawn - batch->holes;
     uint64_t *step = s_enter_step (job, samples);
-    uint64_t *ids = step + job->world_size, *occurrences = ids + samples;
-    memset (step, 0, job->world_size * sizeof *step);
+    uint64_t *ids = step + job->asked.world_size, *occurrences = ids + samples;
+    memset (step, 0, job->asked.world_size * sizeof *step);
     //  Places are assigned in order, so the ids are rank by rank.
     for (uint32_t index = 0; index < batch->drawn; index++) {
         const batch_row_t *row = &batch->rows [index];
@@ -242,7 +242,7 @@ s_record_step (job_t *job, uint32_t slot)
             continue;
         step [row->rank]++;
         *ids++ = row->id;
-        if (job->order == SAMPLER_ORDER_LIST)
+        if (job->asked.order == SAMPLER_ORDER_LIST)
             *occurrences++ = row->occurrence;
     }
     s_all_have_it (job);
@@ -252,7 +252,7 @@ s_record_step (job_t *job, uint32_t slot)
 static void
 s_record_end (job_t *job, const wire_epoch_end_t *end)
 {
-    replay_t *replay = &job->replay;
+    replay_t *replay = &job->delivery.replay;
     assert (s_is_same (replay->position, (broker_position_t) { end->epoch, end->batches }));
     s_enter (replay, end->samples);
     replay->position = (broker_position_t) { end->epoch + 1, 0 };
@@ -262,7 +262,7 @@ s_record_end (job_t *job, const wire_epoch_end_t *end)
 bool
 steps_replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p)
 {
-    const replay_t *replay = &job->replay;
+    const replay_t *replay = &job->delivery.replay;
     broker_position_t position = { epoch, batches };
     for (*number_p = replay->first; *number_p < replay->next; ++*number_p)
         if (s_is_same (position, s_record (replay, *number_p)->before))
@@ -274,8 +274,8 @@ uint64_t
 steps_replay_count (const job_t *job, uint64_t number)
 {
     uint64_t steps = 0;
-    for (; number < job->replay.next; number++)
-        steps += s_record (&job->replay, number)->step != NULL;
+    for (; number < job->delivery.replay.next; number++)
+        steps += s_record (&job->delivery.replay, number)->step != NULL;
     return steps;
 }
 
@@ -292,7 +292,7 @@ steps_replay_bytes (const broker_terms_t *join)
 static void
 s_take_over (job_t *job, const broker_terms_t *join)
 {
-    replay_t *replay = &job->replay;
+    replay_t *replay = &job->delivery.replay;
     for (size_t index = s_first_usable (join); index < join->recent_count; index++) {
         const broker_record_t *record = &join->recent [index];
         replay->position = s_before (record);
@@ -300,7 +300,7 @@ s_take_over (job_t *job, const broker_terms_t *join)
             s_enter (replay, record->samples);
         else {
             uint64_t *step = s_enter_step (job, record->samples);
-            memcpy (step, record->step, (job->world_size + record->samples) * sizeof *step);
+            memcpy (step, record->step, (job->asked.world_size + record->samples) * sizeof *step);
         }
     }
 }
@@ -344,12 +344,12 @@ s_count_occurrences (job_t *job, const broker_terms_t *join)
     if (!places.before)
         return false;
     s_go_to (&places, join->taken_places);
-    for (uint64_t number = job->replay.next; number-- > job->replay.first;) {
-        const replay_record_t *record = s_record (&job->replay, number);
+    for (uint64_t number = job->delivery.replay.next; number-- > job->delivery.replay.first;) {
+        const replay_record_t *record = s_record (&job->delivery.replay, number);
         if (!record->step)
             s_go_to (&places, join->list_count);
         for (uint64_t index = record->step? record->samples: 0; index-- > 0;) {
-            uint64_t *ids = record->step + job->world_size;
+            uint64_t *ids = record->step + job->asked.world_size;
             ids [record->samples + index] = s_go_back (&places, ids [index]);
         }
     }
@@ -360,7 +360,7 @@ s_count_occurrences (job_t *job, const broker_terms_t *join)
 bool
 steps_replay_new (job_t *job, const broker_terms_t *join)
 {
-    replay_t *replay = &job->replay;
+    replay_t *replay = &job->delivery.replay;
     replay->room = s_record_room (join);
     replay->step_room = s_step_room (join);
     replay->records = calloc (replay->room, sizeof *replay->records);
@@ -373,7 +373,7 @@ steps_replay_new (job_t *job, const broker_terms_t *join)
     if (replay->next > replay->first && join->list && !s_count_occurrences (job, join))
         return false;
     replay->position = (broker_position_t) { join->epoch, join->epoch_batches };
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         bool is_known = !join->positions || s_lacking (join, first, join->positions [number], &lacking);
         assert (is_known);              //  otherwise the join would have been refused
         job->ranks [number].lacks = replay->next - lacking;
@@ -384,8 +384,8 @@ steps_replay_new (job_t *job, const broker_terms_t *join)
 void
 steps_replay_free (job_t *job)
 {
-    free (job->replay.records);
-    free (job->replay.step_memory);
+    free (job->delivery.replay.records);
+    free (job->delivery.replay.step_memory);
 }
 
 //  ---- padding
@@ -394,7 +394,7 @@ steps_replay_free (job_t *job)
 static void
 s_count_rows (const job_t *job, const batch_t *batch, uint32_t *rows)
 {
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         rows [number] = 0;
     for (uint32_t index = 0; index < batch->drawn; index++)
         rows [batch->rows [index].rank] += batch->rows [index].state == ROW_FILLED;
@@ -426,7 +426,7 @@ s_is_padded (const rank_t *rank, uint32_t slot)
 {
     const batch_row_t *padding = &rank->padding;
     const job_t *job = rank->job;
-    const batch_t *batch = &job->batches [slot];
+    const batch_t *batch = &job->draw.batches [slot];
     if (padding->state != ROW_FILLED || padding->slot != slot)
         return false;
     return s_filled (job, batch, padding)
@@ -462,15 +462,15 @@ static bool
 s_padding_id (job_t *job, uint32_t *id_p)
 {
     sampler_t *sampler = job->dataset->sampler;
-    if (!job->has_padding_id || sampler_is_dropped (sampler, job->padding_id)) {
+    if (!job->delivery.has_padding_id || sampler_is_dropped (sampler, job->delivery.padding_id)) {
         any_t any = { .sampler = sampler };
         if (job_has_parts (job))
             sampler_each (sampler, job->consumer.sampler_job, s_find_any, &any);
-        job->has_padding_id = any.is_found;
-        job->padding_id = any.id;
+        job->delivery.has_padding_id = any.is_found;
+        job->delivery.padding_id = any.id;
     }
-    *id_p = job->padding_id;
-    return job->has_padding_id;
+    *id_p = job->delivery.padding_id;
+    return job->delivery.has_padding_id;
 }
 
 //  False: no sample of the step can be read any more, and the job has ended.
@@ -478,7 +478,7 @@ static bool
 s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
 {
     job_t *job = rank->job;
-    const batch_t *batch = &job->batches [slot];
+    const batch_t *batch = &job->draw.batches [slot];
     const batch_row_t *other = s_filled (job, batch, NULL);
     batch_row_t *padding = &rank->padding;
     if (!other && !(s_is_empty (batch) && s_padding_id (job, &padding->id))) {
@@ -500,8 +500,8 @@ s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
 {
     uint32_t rows [WIRE_RANKS_MAX];
     bool is_done = true;
-    s_count_rows (job, &job->batches [slot], rows);
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    s_count_rows (job, &job->draw.batches [slot], rows);
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         rank_t *rank = &job->ranks [number];
         if (rows [number] > 0 || s_is_padded (rank, slot))
             continue;
@@ -517,7 +517,7 @@ s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
 static bool
 s_is_padding (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         row_state_t state = job->ranks [number].padding.state;
         if (state == ROW_WAITING || state == ROW_READY || state == ROW_COPYING)
             return true;
@@ -532,9 +532,9 @@ s_is_padding (const job_t *job)
 static bool
 s_is_behind (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        if (rank->sent - rank_batches_done (&rank->progress) >= job->slots)
+        if (rank->sent - rank_batches_done (&rank->progress) >= job->asked.slots)
             return true;
     }
     return false;
@@ -548,10 +548,10 @@ s_is_sent (const job_t *job, const batch_t *batch)
     //  Other nodes send one too, up to the epoch's number.  Beyond it can be samples that were unreadable
     //  before the job came from another server, and still are.
     if (job_has_parts (job))
-        return count > 0 || job->epoch_index < job_epoch_batches (job, batch->epoch);
+        return count > 0 || job->delivery.epoch_index < job_epoch_batches (job, batch->epoch);
     //  A job that keeps its holes leaves out only a batch that was never full.
     uint32_t full = draw_keeps_order (job)? batch->drawn: count;
-    return count > 0 && (!job->drop_last || full == job->batch_size);
+    return count > 0 && (!job->asked.drop_last || full == job->asked.batch_size);
 }
 
 //  Sends the rank its part of the step, or its padding.
@@ -559,7 +559,7 @@ static void
 s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, size_t step_words)
 {
     const job_t *job = rank->job;
-    const batch_t *batch = &job->batches [slot];
+    const batch_t *batch = &job->draw.batches [slot];
     bool is_padding = step? step [rank->number] == 0: s_is_empty (batch);
     rank->rows [slot] = step? (uint32_t) step [rank->number]: batch->drawn - batch->holes;
     rank->held |= 1ull << slot;
@@ -585,9 +585,9 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
 static void
 s_send_parts (broker_t *self, job_t *job, uint32_t slot, const uint64_t *step)
 {
-    const batch_t *batch = &job->batches [slot];
-    size_t step_words = step? job->world_size + batch->drawn - batch->holes: 0;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    const batch_t *batch = &job->draw.batches [slot];
+    size_t step_words = step? job->asked.world_size + batch->drawn - batch->holes: 0;
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         assert (job->ranks [number].state == RANK_HERE);                        //  B8
         s_send_part (self, &job->ranks [number], slot, step, step_words);
     }
@@ -596,60 +596,60 @@ s_send_parts (broker_t *self, job_t *job, uint32_t slot, const uint64_t *step)
 static void
 s_send (broker_t *self, job_t *job, uint32_t slot)
 {
-    batch_t *batch = &job->batches [slot];
+    batch_t *batch = &job->draw.batches [slot];
     uint32_t count = batch->drawn - batch->holes;
     job_batch_move (batch, SLOT_SENT);
-    batch->index = job->epoch_index++;
-    job->sent++;
-    job->epoch_samples += count;
-    job->delivered += count;
+    batch->index = job->delivery.epoch_index++;
+    job->delivery.sent++;
+    job->delivery.epoch_samples += count;
+    job->delivery.delivered += count;
     self->delivered_count += count;
     const batch_row_t *sent = count? s_filled (job, batch, NULL): NULL;
     if (sent && job_has_parts (job)) {
-        job->padding_id = sent->id;
-        job->has_padding_id = true;
+        job->delivery.padding_id = sent->id;
+        job->delivery.has_padding_id = true;
     }
-    s_send_parts (self, job, slot, job->world_size > 1? s_record_step (job, slot): NULL);
+    s_send_parts (self, job, slot, job->asked.world_size > 1? s_record_step (job, slot): NULL);
 }
 
 static void
 s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
 {
-    assert (!job->held_up);
+    assert (!job->delivery.held_up);
     wire_epoch_end_t end = {
-        .epoch = epoch, .samples = job->epoch_samples, .batches = job->epoch_index,
-        .flags = job->epochs && epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
+        .epoch = epoch, .samples = job->delivery.epoch_samples, .batches = job->delivery.epoch_index,
+        .flags = job->asked.epochs && epoch + 1 == job->asked.epochs? WIRE_EPOCH_LAST: 0
     };
-    if (job->world_size > 1)
+    if (job->asked.world_size > 1)
         s_record_end (job, &end);
     bad_tell (job);                         //  all its missing samples are told before its end
-    for (uint32_t number = 0; number < job->world_size; number++)
+    for (uint32_t number = 0; number < job->asked.world_size; number++)
         action_add_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;
-    job->epoch_samples = job->epoch_index = 0;
+    job->delivery.epoch_samples = job->delivery.epoch_index = 0;
 }
 
 void
 steps_send (broker_t *self, job_t *job)
 {
-    if (job->epoch_end_is_due && !job->held_up) {
-        job->epoch_end_is_due = false;
-        s_send_epoch_end (self, job, job->drawn_epoch);
+    if (job->draw.epoch_end_is_due && !job->delivery.held_up) {
+        job->draw.epoch_end_is_due = false;
+        s_send_epoch_end (self, job, job->draw.drawn_epoch);
     }
-    while (job->order_count > 0 && !job->held_up && !job_is_between_epochs (job)) {
-        uint32_t slot = job->order_of [job->order_first];
-        const batch_t *batch = &job->batches [slot];
+    while (job->draw.order_count > 0 && !job->delivery.held_up && !job_is_between_epochs (job)) {
+        uint32_t slot = job_unsent_slot (job, 0);
+        const batch_t *batch = &job->draw.batches [slot];
         if (batch->state != SLOT_FULL || batch->open > 0)
             return;
         bool is_sent = s_is_sent (job, batch);
-        bool may_pad = job->world_size > 1 || job_has_parts (job);
+        bool may_pad = job->asked.world_size > 1 || job_has_parts (job);
         if (may_pad && (s_is_padding (job) || (is_sent && !s_is_padded_out (self, job, slot))))
             return;
         if (is_sent && s_is_behind (job))
             return;
         bool ends_epoch = batch->ends_epoch;
         uint64_t epoch = batch->epoch;
-        job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
-        job->order_count--;
+        job->draw.order_first = (job->draw.order_first + 1) % WIRE_SLOTS_MAX;
+        job->draw.order_count--;
         waits_restart (job);
         if (is_sent) {
             waits_count (job, &job->tenant->waits);
@@ -667,9 +667,10 @@ steps_send (broker_t *self, job_t *job)
 bool
 steps_are_held_up (const job_t *job)
 {
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        if (rank->state != RANK_LEFT && (rank->state != RANK_HERE || rank->lacks != job->replay.next))
+        bool lacks_none = rank->state == RANK_HERE && rank->lacks == job->delivery.replay.next;
+        if (!lacks_none && rank->state != RANK_LEFT)
             return true;
     }
     return false;
@@ -678,9 +679,10 @@ steps_are_held_up (const job_t *job)
 void
 steps_settle (broker_t *self, job_t *job)
 {
-    if (job_has_ended (job) || job->state == JOB_ATTACHING || !job->held_up || steps_are_held_up (job))
+    if (job_has_ended (job) || job->state == JOB_ATTACHING || !job->delivery.held_up
+        || steps_are_held_up (job))
         return;
-    job->held_up = false;
+    job->delivery.held_up = false;
     draw_go_on (self, job);
     steps_send (self, job);
 }
@@ -693,7 +695,7 @@ s_send_end (broker_t *self, rank_t *rank, const replay_record_t *record)
     const job_t *job = rank->job;
     action_add_rank (self, ACTION_SEND_EPOCH_END, rank)->epoch_end = (wire_epoch_end_t) {
         .epoch = record->before.epoch, .samples = record->samples, .batches = record->before.batches,
-        .flags = job->epochs && record->before.epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
+        .flags = job->asked.epochs && record->before.epoch + 1 == job->asked.epochs? WIRE_EPOCH_LAST: 0
     };
 }
 
@@ -713,9 +715,9 @@ s_prepare_row (broker_t *self, rank_t *rank, const replay_record_t *record, uint
 static void
 s_prepare (broker_t *self, rank_t *rank, const replay_record_t *record, uint64_t index)
 {
-    const uint64_t *ids = record->step + rank->job->world_size;
+    const uint64_t *ids = record->step + rank->job->asked.world_size;
     s_prepare_row (self, rank, record, ids [index],
-        rank->job->order == SAMPLER_ORDER_LIST? ids [record->samples + index]: 0);
+        rank->job->asked.order == SAMPLER_ORDER_LIST? ids [record->samples + index]: 0);
 }
 
 //  One sample of the step, from any rank, for a rank that has none of its own.
@@ -723,7 +725,7 @@ static void
 s_prepare_padding (broker_t *self, rank_t *rank, const replay_record_t *record)
 {
     job_t *job = rank->job;
-    const uint64_t *ids = record->step + job->world_size;
+    const uint64_t *ids = record->step + job->asked.world_size;
     rank->again.is_padding = true;
     rank->again.used = 0;
     for (uint64_t index = 0; index < record->samples; index++)
@@ -758,8 +760,8 @@ steps_replay_go_on (broker_t *self, rank_t *rank)
     if (rank->state != RANK_HERE || (job->state != JOB_RUNNING && job->state != JOB_DRAWN)
         || rank->again.used > 0)
         return;
-    for (; rank->lacks < job->replay.next; rank->lacks++) {
-        const replay_record_t *record = s_record (&job->replay, rank->lacks);
+    for (; rank->lacks < job->delivery.replay.next; rank->lacks++) {
+        const replay_record_t *record = s_record (&job->delivery.replay, rank->lacks);
         if (record->step) {
             s_prepare_step (self, rank, record);
             return;
@@ -809,7 +811,7 @@ s_send_again (broker_t *self, rank_t *rank, const replay_record_t *record)
         0)
     };
     action->step = record->step;
-    action->step_words = job->world_size + record->samples;
+    action->step_words = job->asked.world_size + record->samples;
     rank->lacks++;
 }
 
@@ -819,7 +821,7 @@ s_deliver_again (broker_t *self, rank_t *rank)
     again_t *again = &rank->again;
     if (again->used == 0 || again->open > 0)
         return;
-    const replay_record_t *record = s_record (&rank->job->replay, rank->lacks);
+    const replay_record_t *record = s_record (&rank->job->delivery.replay, rank->lacks);
     s_tell (again);
     if (again->told == 0)
         s_prepare_padding (self, rank, record);
@@ -839,8 +841,8 @@ steps_send_marked (broker_t *self)
         if (!self->deliveries)
             self->last_delivery = NULL;
         job->next_delivery = NULL;
-        job->is_marked = false;
-        for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
+        job->delivery.is_marked = false;
+        for (uint32_t number = 0; number < job->asked.world_size && !job_has_ended (job); number++)
             s_deliver_again (self, &job->ranks [number]);
         if (!job_has_ended (job))
             steps_send (self, job);
@@ -866,7 +868,7 @@ rank_batch_rows (const rank_t *self, uint32_t place, uint32_t *rows, uint64_t *i
         ids [0] = self->padding_ids [slot];
         return 1;
     }
-    const batch_t *batch = &self->job->batches [slot];
+    const batch_t *batch = &self->job->draw.batches [slot];
     for (uint32_t index = 0; index < batch->drawn; index++) {
         const batch_row_t *row = &batch->rows [index];
         if (row->rank != self->number || row->state != ROW_FILLED)
@@ -884,7 +886,7 @@ s_check_again (const rank_t *rank)
 {
     const again_t *again = &rank->again;
     uint32_t open = 0;
-    for (uint32_t index = 0; index < rank->job->rank_batch; index++) {
+    for (uint32_t index = 0; index < rank->job->asked.rank_batch; index++) {
         const batch_row_t *row = &again->rows [index];
         bool pinned = row->state == ROW_WAITING || row->state == ROW_READY
             || row->state == ROW_COPYING;
@@ -898,14 +900,14 @@ s_check_again (const rank_t *rank)
     if (rank->job->state == JOB_OVER)
         return;
     assert (open == again->open);
-    assert (again->used == 0 || (rank->state == RANK_HERE && rank->lacks < rank->job->replay.next));
+    assert (again->used == 0 || (rank->state == RANK_HERE && rank->lacks < rank->job->delivery.replay.next));
 }
 
 void
 steps_replay_check (const job_t *job)
 {
-    const replay_t *replay = &job->replay;
-    for (uint32_t number = 0; number < job->world_size; number++) {
+    const replay_t *replay = &job->delivery.replay;
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
         //  B8
         assert (job->ranks [number].lacks >= replay->first && job->ranks [number].lacks <= replay->next);
         s_check_again (&job->ranks [number]);

@@ -255,8 +255,8 @@ s_payers (const simulation_t *simulation, const dataset_t *dataset, const raw_sa
     bool is_common = tier && raw_pool_is_resident (tier_pool ((tier_t *) tier), sample->id);
     for (int client = 0; client < 2; client++) {
         const job_t *job = simulation_job (simulation, client);
-        bool has = (job->ahead && roaring_bitmap_contains (job->ahead->held, sample->id))
-            || (job->tier_is_own && raw_pool_is_resident (tier_pool (job->tier), sample->id));
+        bool has = (job->fetch.ahead && roaring_bitmap_contains (job->fetch.ahead->held, sample->id))
+            || (job->fetch.tier_is_own && raw_pool_is_resident (tier_pool (job->fetch.tier), sample->id));
         holding |= has? UINT64_C (2) << job->tenant->number: 0;
     }
     return waiting | holding | is_common;

@@ -94,7 +94,7 @@ test_reads_are_counted (void **state)
             simulation_run (simulation, simulation_now_us (simulation) + STEP_US);
         uint64_t singles = 0;
         for (int client = 0; client < count; client++)
-            singles += simulation_job (simulation, clients [client])->single_reads;
+            singles += simulation_job (simulation, clients [client])->counts.single_reads;
         double delivered = (double) simulation_delivered (simulation);
         double reads = (double) simulation_samples_read (simulation) / delivered;
         print_message ("%-18s reads a delivery %.3f, single ones %.3f\n", plan->name, reads,

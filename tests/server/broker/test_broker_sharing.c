@@ -124,7 +124,7 @@ test_what_has_drawn_all_is_no_company (void **state)
     simulation_run (simulation, 1300000);
     int second = simulation_must_join (simulation, &job);
     simulation_run (simulation, 1490000);
-    assert_int_equal (simulation_job (simulation, first)->sent, 0);
+    assert_int_equal (simulation_job (simulation, first)->delivery.sent, 0);
     simulation_run (simulation, 2500000);
     assert_true (simulation_finished (simulation, first) && simulation_finished (simulation, second));
     assert_int_equal (simulation_prepared (simulation), 40);
@@ -146,7 +146,7 @@ test_a_job_with_other_data_is_no_company (void **state)
     simulation_run (simulation, 1000000);
     int first = simulation_must_join (simulation, &job);
     simulation_run (simulation, 1490000);
-    assert_int_equal (simulation_job (simulation, first)->sent, 0);
+    assert_int_equal (simulation_job (simulation, first)->delivery.sent, 0);
     simulation_run (simulation, 2500000);
     assert_true (simulation_finished (simulation, first));
     simulation_destroy (&simulation);
