@@ -435,8 +435,10 @@ dispatch_await (batch_row_t *row, version_t *version)
     version->waiting = row;
     if (version->state == VERSION_WORKING)
         return;
-    version_move (version, raw_refcount_want (row->job->broker, row->job->tenant, version)?
-        VERSION_QUEUED: VERSION_READING);
+    //  Plain files are read when the version is handed out, unless their read has failed and rests.
+    bool is_there = row->job->dataset->prefetch?
+        raw_refcount_want (row->job->broker, row->job->tenant, version): !version->resting;
+    version_move (version, is_there? VERSION_QUEUED: VERSION_READING);
     if (version->state == VERSION_QUEUED)
         row_queue_append (&row->job->dispatch.wanted, row);
 }

@@ -139,8 +139,7 @@ bool
 raw_refcount_want (broker_t *self, const tenant_t *tenant, version_t *version)
 {
     const dataset_t *dataset = version_dataset (self, version);
-    if (!dataset->prefetch)
-        return !version->resting;
+    assert (dataset->prefetch);
     if (!version->raw) {
         raw_sample_t *sample = raw_refcount_take (self, dataset, version->id);
         if (raw_sample_is_new (sample))

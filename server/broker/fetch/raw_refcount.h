@@ -8,8 +8,8 @@
 
 //  The lane of the tenant's reads in the raw store; NULL: that of the data sets' tiers.
 uint32_t raw_refcount_lane (const broker_t *self, const tenant_t *tenant);
-//  A row of the tenant waits for the version: the version takes hold of its bytes, and they come by the
-//  tenant's lane unless another brings them first.  True: they are there, or the data set is no pack.
+//  A row of the tenant waits for the version, of a pack: the version takes hold of its bytes, and they come
+//  by the tenant's lane unless another brings them first.  True: they are there.
 bool raw_refcount_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  The version needs the bytes no more.  Idempotent.
 void raw_refcount_release (broker_t *self, version_t *version);
