@@ -163,7 +163,7 @@ s_open_ids (read_record_t *self)
 //  list and not in the file.  A rank's line has but some of those that the state counts: then it is the
 //  state's words that tell.
 static bool
-s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id, uint64_t *behind_p)
+s_is_behind (const read_record_t *self, const position_taken_t *taken, uint64_t id, uint64_t *behind_p)
 {
     while (self->given.list && *behind_p < self->given.list_count && self->given.list [*behind_p] != id)
         ++*behind_p;
@@ -175,7 +175,7 @@ s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id
 //  The bytes of a line up to the first id that the state did not have, or to what is no id: its end, or what
 //  a loss of power has left.
 static size_t
-s_cut (const read_record_t *self, const char *line, const course_taken_t *taken)
+s_cut (const read_record_t *self, const char *line, const position_taken_t *taken)
 {
     size_t place = strcspn (line, ":") + 1;
     for (uint64_t behind = 0;;) {

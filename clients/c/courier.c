@@ -57,7 +57,7 @@ struct courier {
     bool inline_only;                   //  a received ring could not be mapped
     bool inlined;
     uint32_t heartbeat_ms;
-    course_t *received;
+    position_t *received;
     stream_t stream;
     rejoin_t rejoin;
     wire_progress_t told;               //  the last PROGRESS
@@ -197,10 +197,10 @@ s_describe (const courier_t *self, state_t *state)
     if (!joining_describe (self->joining, message_joined_info (handover_joined (self->handover)), state))
         return false;
     memcpy (state->run, self->run, sizeof state->run);
-    state->epoch = course_epoch (self->received);
-    state->batches = course_batches (self->received);
-    course_cut_t cut;
-    if (!course_taken (self->received, &state->taken) || !course_cut (self->received, &cut))
+    state->epoch = position_epoch (self->received);
+    state->batches = position_batches (self->received);
+    position_cut_t cut;
+    if (!position_taken (self->received, &state->taken) || !position_cut (self->received, &cut))
         return false;
     joining_set_part (self->joining, state->batches, &cut, &state->part);
     return true;
@@ -338,26 +338,26 @@ s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p
 
 //  Lets it begin in the given state.
 static int
-s_begin (const joining_t *joining, course_t *course)
+s_begin (const joining_t *joining, position_t *position)
 {
     const state_t *from = joining_state (joining);
-    const course_cut_t fresh = { .batches = 0 };
-    if (!course)
+    const position_cut_t fresh = { .batches = 0 };
+    if (!position)
         return -ENOMEM;
-    const course_cut_t *cut = from? &from->part.cut: &fresh;
-    if (!course_set_node (course, joining_nodes (joining), joining_node (joining), cut))
+    const position_cut_t *cut = from? &from->part.cut: &fresh;
+    if (!position_set_node (position, joining_nodes (joining), joining_node (joining), cut))
         return -ENOMEM;
-    return !from || course_resume (course, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
+    return !from || position_resume (position, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
 }
 
-//  Makes the courses, from the given state.
+//  Makes the positions, from the given state.
 static int
-s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
+s_make_positions (courier_t *self, const tureen_info_t *info, position_t **given_p)
 {
     size_t count;
     const uint64_t *list = joining_list (self->joining, &count);
-    self->received = course_new (list, count, info->dataset_samples);
-    *given_p = course_new (list, count, info->dataset_samples);
+    self->received = position_new (list, count, info->dataset_samples);
+    *given_p = position_new (list, count, info->dataset_samples);
     int rc = s_begin (self->joining, self->received);
     return rc? rc: s_begin (self->joining, *given_p);
 }
@@ -366,9 +366,9 @@ s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
 static int
 s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
 {
-    course_t *given = NULL;
+    position_t *given = NULL;
     bool first = !self->received;
-    int rc = first? s_make_courses (self, message_joined_info (*joined_p), &given): 0;
+    int rc = first? s_make_positions (self, message_joined_info (*joined_p), &given): 0;
     const message_joined_t *joined = *joined_p;
     attach_t *attach = *attach_p;
     window_t *window = rc? NULL:
@@ -379,13 +379,13 @@ s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
         snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
         self->stream.received = self->received;
         if (!first)
-            course_go_on (self->received);
+            position_go_on (self->received);
         stream_begin (&self->stream, joined);
         handover_open (self->handover, &window, first? &given: NULL);
     }
     else if (rc == 0)
         rc = -ENOMEM;
-    course_destroy (&given);
+    position_destroy (&given);
     return rc;
 }
 
@@ -924,7 +924,7 @@ courier_destroy (courier_t **self_p)
     assert (self->magic == COURIER_MAGIC);
     if (self->started)
         pthread_join (self->thread, NULL);
-    course_destroy (&self->received);
+    position_destroy (&self->received);
     stream_clear (&self->stream);
     credentials_wipe (&self->credentials);
     self->magic = 0;

@@ -254,7 +254,7 @@ struct handover {
     pthread_cond_t news;                //  opened, an entry, or a failure
     window_t *window;                   //  the present one; NULL: not joined, or lost
     window_t *retired;
-    course_t *course;
+    position_t *position;
     char run [WIRE_RUN_BYTES + 1];
     entry_t queue [HANDOVER_QUEUE_MAX];
     size_t queue_first;
@@ -312,7 +312,7 @@ handover_destroy (handover_t **self_p)
     }
     handover_window_destroy (&self->window);
     message_joined_destroy (&self->joined);
-    course_destroy (&self->course);
+    position_destroy (&self->position);
     for (size_t index = 0; index < self->notice_count; index++)
         free (self->notices [index]);
     free (self->unreadable);
@@ -374,18 +374,18 @@ handover_wake (handover_t *self)
 //  For the courier
 
 void
-handover_open (handover_t *self, window_t **window_p, course_t **course_p)
+handover_open (handover_t *self, window_t **window_p, position_t **position_p)
 {
     s_lock (self);
-    assert (!self->window && (self->joined != NULL) == (course_p == NULL));
+    assert (!self->window && (self->joined != NULL) == (position_p == NULL));
     self->window = *window_p;
     *window_p = NULL;
     const tureen_info_t *info = message_joined_info (self->window->joined);
-    if (course_p) {
+    if (position_p) {
         self->joined = self->window->joined;
         self->window->lends_joined = true;
-        self->course = *course_p;
-        *course_p = NULL;
+        self->position = *position_p;
+        *position_p = NULL;
     }
     snprintf (self->run, sizeof self->run, "%s", info->run);
     self->figures.job = info->job;
@@ -656,11 +656,11 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
         self->figures.batches++;
         self->figures.samples += batch->head.flags & WIRE_BATCH_PADDING? 0: batch->head.count;
         //  The courier has checked that it should come.
-        course_take (self->course, batch->step, batch->step_count);
-        course_end_batch (self->course);
+        position_take (self->position, batch->step, batch->step_count);
+        position_end_batch (self->position);
     }
     else {
-        course_end_epoch (self->course);
+        position_end_epoch (self->position);
         self->epoch = (tureen_epoch_t) { .epoch = entry.epoch_end.epoch, .samples = entry.epoch_end.samples,
             .batches = entry.epoch_end.batches };
         self->over = entry.epoch_end.flags & WIRE_EPOCH_LAST;
@@ -782,13 +782,13 @@ bool
 handover_given (handover_t *self, handover_given_t *given)
 {
     s_lock (self);
-    *given = (handover_given_t) { .epoch = course_epoch (self->course),
-        .batches = course_batches (self->course) };
+    *given = (handover_given_t) { .epoch = position_epoch (self->position),
+        .batches = position_batches (self->position) };
     memcpy (given->run, self->run, sizeof given->run);
-    bool fine = course_taken (self->course, &given->taken) && course_cut (self->course, &given->cut);
+    bool fine = position_taken (self->position, &given->taken) && position_cut (self->position, &given->cut);
     s_unlock (self);
     if (!fine)
-        course_taken_clear (&given->taken);
+        position_taken_clear (&given->taken);
     return fine;
 }
 

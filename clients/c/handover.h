@@ -16,7 +16,7 @@
  *    H2  kept has the bits of its GIVEN batches in slots with a sequence below released, and no others.
  *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the courier reads no socket.
  *    H4  entries put after a failure are dropped; those put before it are still taken.
- *    H5  the course has exactly the entries taken off the queue, epoch ends included.
+ *    H5  the position has exactly the entries taken off the queue, epoch ends included.
  */
 #ifndef HANDOVER_H
 #define HANDOVER_H
@@ -25,8 +25,8 @@
 #include <stdint.h>
 #include <zmq.h>
 #include "attach.h"
-#include "course.h"
 #include "message.h"
+#include "position.h"
 #include "tureen.h"
 #include "wire.h"
 
@@ -41,7 +41,7 @@ handover_t *handover_new (void);
 //  Passes notices that come while handover_wait_open waits to tell, in that thread, and does not keep them.
 //  Call it before any thread uses the handover.
 void handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context);
-//  No batch may be GIVEN; no thread may be inside.  Frees the windows and the course.
+//  No batch may be GIVEN; no thread may be inside.  Frees the windows and the position.
 void handover_destroy (handover_t **self_p);
 
 //  --- For the courier.
@@ -55,9 +55,9 @@ window_t *handover_window_new (handover_t *handover, message_joined_t **joined_p
     uint8_t *base, uint64_t sequence_base);
 void handover_window_destroy (window_t **self_p);
 
-//  The job is joined, or joined again after handover_retire: takes *window_p over.  course_p: of what the
+//  The job is joined, or joined again after handover_retire: takes *window_p over.  position_p: of what the
 //  user is given; taken over the first time, NULL later.
-void handover_open (handover_t *self, window_t **window_p, course_t **course_p);
+void handover_open (handover_t *self, window_t **window_p, position_t **position_p);
 //  The job is lost and will be joined again: entries already put are still taken.
 void handover_retire (handover_t *self);
 //  There is nothing left to join for: every take is TUREEN_END.  Instead of all other calls; before any
@@ -116,8 +116,8 @@ char *handover_unreadable (handover_t *self);
 typedef struct {
     uint64_t epoch;
     uint64_t batches;
-    course_taken_t taken;               //  for course_taken_clear
-    course_cut_t cut;                   //  likewise; with nodes
+    position_taken_t taken;               //  for position_taken_clear
+    position_cut_t cut;                   //  likewise; with nodes
     char run [WIRE_RUN_BYTES + 1];
 } handover_given_t;
 //  False: no memory.

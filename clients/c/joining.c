@@ -228,10 +228,10 @@ s_check_part (const tureen_options_t *options, const state_t *state, message_err
 static int
 s_cut_state (const tureen_options_t *options, state_t *state)
 {
-    const course_cut_t cut = { .batches = state->batches, .taken = state->taken };
+    const position_cut_t cut = { .batches = state->batches, .taken = state->taken };
     if (options->nodes <= 1 || state->part.nodes || (!state->batches && !state->taken.count))
         return 0;
-    if (!course_cut_copy (&state->part.cut, &cut))
+    if (!position_cut_copy (&state->part.cut, &cut))
         return -ENOMEM;
     state->part.nodes = options->nodes;
     state->part.node = options->node;
@@ -402,7 +402,7 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     if (!rc && from && !from->taken.list)
         rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count,
             error);
-    const course_taken_t *cut = from? &from->part.cut.taken: NULL;
+    const position_taken_t *cut = from? &from->part.cut.taken: NULL;
     if (!rc && cut && !cut->list)
         rc = s_add_frames (frames, names, "cut", WIRE_IDS_WORDS, cut->words, cut->word_count, error);
     //  Rather without recent steps than no JOIN at all.  UNTESTED: so full a JOIN has 16 million ids.
@@ -658,17 +658,17 @@ joining_node (const joining_t *self)
 }
 
 void
-joining_set_part (const joining_t *self, uint64_t batches, course_cut_t *cut, state_part_t *part)
+joining_set_part (const joining_t *self, uint64_t batches, position_cut_t *cut, state_part_t *part)
 {
     assert (self && self->magic == JOINING_MAGIC);
     *part = (state_part_t) { .nodes = 0 };
     if (self->nodes == 1 || (!batches && !cut->taken.count)) {
-        course_taken_clear (&cut->taken);
+        position_taken_clear (&cut->taken);
         return;
     }
     *part = (state_part_t) { .nodes = self->nodes, .node = self->node, .parts = self->parts, .cut = *cut };
     part->cut.taken.list = self->list;
-    *cut = (course_cut_t) { .batches = 0 };
+    *cut = (position_cut_t) { .batches = 0 };
 }
 
 const uint64_t *

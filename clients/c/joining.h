@@ -50,7 +50,7 @@ uint32_t joining_nodes (const joining_t *self);
 uint32_t joining_node (const joining_t *self);
 //  The part of a state with so many batches and this cut, of which it takes the words; none where the job is
 //  not over nodes, or the epoch is not begun.
-void joining_set_part (const joining_t *self, uint64_t batches, course_cut_t *cut, state_part_t *part);
+void joining_set_part (const joining_t *self, uint64_t batches, position_cut_t *cut, state_part_t *part);
 //  options.ids; NULL: none.
 const uint64_t *joining_list (const joining_t *self, size_t *count_p);
 //  options.state, read; NULL: none.  With nodes its part is this node's: the state of a whole job is cut

@@ -30,7 +30,7 @@ s_given (const state_t *state)
 }
 
 static bool
-s_is_same (const course_taken_t *one, const course_taken_t *other)
+s_is_same (const position_taken_t *one, const position_taken_t *other)
 {
     return one->list == other->list && one->count == other->count && one->word_count == other->word_count
         && (!one->word_count || !memcmp (one->words, other->words, one->word_count * sizeof *one->words));
@@ -169,7 +169,7 @@ s_merge_words (const state_t *const *nodes, state_t *merged, message_error_t *er
 {
     uint32_t count = nodes [0]->part.nodes;
     uint64_t cut = nodes [0]->part.cut.taken.count, apart = cut;
-    course_taken_t *taken = &merged->taken;
+    position_taken_t *taken = &merged->taken;
     for (uint32_t node = 0; node < count; node++)
         if (nodes [node]->taken.word_count > taken->word_count)
             taken->word_count = nodes [node]->taken.word_count;
@@ -205,7 +205,7 @@ s_merge (const state_t *states, size_t count, char **json_p, message_error_t *er
     if (nodes && merged && s_sort (states, count, nodes, error)) {
         *merged = *nodes [0];
         merged->part = (state_part_t) { .nodes = 0 };
-        merged->taken = (course_taken_t) { .list = nodes [0]->taken.list };
+        merged->taken = (position_taken_t) { .list = nodes [0]->taken.list };
         for (uint32_t node = 0; node < nodes [0]->part.nodes; node++)
             if (nodes [node]->batches > merged->batches)
                 merged->batches = nodes [node]->batches;

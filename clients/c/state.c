@@ -29,8 +29,8 @@ state_parts_name (tureen_parts_t parts)
 void
 state_clear (state_t *self)
 {
-    course_taken_clear (&self->taken);
-    course_taken_clear (&self->part.cut.taken);
+    position_taken_clear (&self->taken);
+    position_taken_clear (&self->part.cut.taken);
 }
 
 //  --------------------------------------------------------------------------
@@ -53,7 +53,7 @@ s_add_number (uLong sum, uint64_t number)
 
 //  words: the base64, of what is no list.
 static uLong
-s_add_taken (uLong sum, const course_taken_t *taken, const char *words)
+s_add_taken (uLong sum, const position_taken_t *taken, const char *words)
 {
     sum = s_add_number (sum, taken->count);
     return taken->list? sum: s_add_line (sum, words);
@@ -91,7 +91,7 @@ s_checksum (const state_t *self, const char *words, const char *cut_words, char 
 
 //  The words' bytes as they lie: this machine is little-endian (wire.h).
 static char *
-s_words_text (const course_taken_t *taken)
+s_words_text (const position_taken_t *taken)
 {
     size_t bytes = taken->word_count * sizeof *taken->words;
     char *text = malloc (base64_text_bytes (bytes) + 1);
@@ -107,7 +107,7 @@ s_decimal (uint64_t number)
 }
 
 static json_t *
-s_taken_object (const course_taken_t *taken, const char *words)
+s_taken_object (const position_taken_t *taken, const char *words)
 {
     if (taken->list)
         return json_pack ("{s:o}", "places", s_decimal (taken->count));
@@ -207,7 +207,7 @@ s_read_order (state_t *self, const json_t *root, message_error_t *error)
 }
 
 static bool
-s_read_words (course_taken_t *taken, uint64_t samples, const char *text, message_error_t *error)
+s_read_words (position_taken_t *taken, uint64_t samples, const char *text, message_error_t *error)
 {
     size_t length = strlen (text), bytes;
     if (!base64_data_bytes (text, length, &bytes) || bytes % sizeof *taken->words
@@ -233,7 +233,7 @@ s_read_words (course_taken_t *taken, uint64_t samples, const char *text, message
 
 //  *words_p is lent from root; NULL: a list.
 static bool
-s_read_taken (const state_t *self, course_taken_t *taken, const json_t *root, const char *key,
+s_read_taken (const state_t *self, position_taken_t *taken, const json_t *root, const char *key,
     const char **words_p, message_error_t *error)
 {
     const json_t *value = json_object_get (root, key);
@@ -251,7 +251,7 @@ s_read_taken (const state_t *self, course_taken_t *taken, const json_t *root, co
 }
 
 static bool
-s_is_within (const course_taken_t *cut, const course_taken_t *taken)
+s_is_within (const position_taken_t *cut, const position_taken_t *taken)
 {
     bool fine = cut->list == taken->list && cut->count <= taken->count
         && cut->word_count <= taken->word_count;

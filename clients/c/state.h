@@ -5,8 +5,8 @@
  */
 #ifndef STATE_H
 #define STATE_H
-#include "course.h"
 #include "message.h"
+#include "position.h"
 #include "tureen.h"
 #include "wire.h"
 
@@ -17,7 +17,7 @@ typedef struct {
     uint32_t nodes;                     //  0: none: the state is that of the whole job
     uint32_t node;
     tureen_parts_t parts;
-    course_cut_t cut;
+    position_cut_t cut;
 } state_part_t;
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t pool;
     uint64_t epoch;
     uint64_t batches;
-    course_taken_t taken;
+    position_taken_t taken;
     state_part_t part;
 } state_t;
 

@@ -29,9 +29,9 @@ s_take_ids (stream_t *self, const message_batch_t *batch)
     for (size_t done = 0; done < batch->step_count; done += 64) {
         size_t part = batch->step_count - done < 64? batch->step_count - done: 64;
         memcpy (ids, batch->step + done * sizeof *ids, part * sizeof *ids);
-        fine &= course_take (self->received, ids, part);
+        fine &= position_take (self->received, ids, part);
     }
-    course_end_batch (self->received);
+    position_end_batch (self->received);
     return fine;
 }
 
@@ -42,8 +42,8 @@ stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *e
     if (!message_read_batch (message->frames, message->count, self->joined, &batch, error))
         return false;
     const wire_batch_t *head = &batch.head;
-    if (self->last || head->sequence != self->sequence || head->epoch != course_epoch (self->received)
-    ||  head->index != course_batches (self->received))
+    if (self->last || head->sequence != self->sequence || head->epoch != position_epoch (self->received)
+    ||  head->index != position_batches (self->received))
         return message_fail (error, "the server sent a batch out of its order");
     if (!s_take_ids (self, &batch))
         return message_fail (error, "the server sent a sample that is none of the epoch's, or twice");
@@ -62,13 +62,13 @@ stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_
     uint64_t samples;
     if (!message_read_epoch_end (message->frames, message->count, &epoch_end, error))
         return false;
-    bool known = course_samples (self->received, &samples);
-    if (self->last || epoch_end.epoch != course_epoch (self->received)
-    ||  epoch_end.batches != course_batches (self->received) || (known && epoch_end.samples != samples))
+    bool known = position_samples (self->received, &samples);
+    if (self->last || epoch_end.epoch != position_epoch (self->received)
+    ||  epoch_end.batches != position_batches (self->received) || (known && epoch_end.samples != samples))
         return message_fail (error, "the server ended an epoch with other figures than its batches have");
     if (!recent_add_end (&self->recent, &epoch_end))
         return message_fail (error, "out of memory for an epoch's end");
-    course_end_epoch (self->received);
+    position_end_epoch (self->received);
     self->last = epoch_end.flags & WIRE_EPOCH_LAST;
     handover_put_epoch_end (self->handover, &epoch_end);
     return true;

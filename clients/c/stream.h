@@ -2,19 +2,19 @@
  *  the user.
  *
  *  All joinings together are one run: a batch's sequence starts again with each joining, its epoch and index
- *  continue, and no sample comes twice in an epoch (course.h).  Owner: the courier.
+ *  continue, and no sample comes twice in an epoch (position.h).  Owner: the courier.
  */
 #ifndef STREAM_H
 #define STREAM_H
-#include "course.h"
 #include "dealer.h"
 #include "handover.h"
 #include "message.h"
+#include "position.h"
 #include "recent.h"
 
 typedef struct {
     handover_t *handover;               //  lent
-    course_t *received;                 //  lent
+    position_t *received;                 //  lent
     const message_joined_t *joined;     //  of the present joining, lent
     recent_t recent;                    //  the last messages, over all joinings
     uint64_t sequence;                  //  of the next batch in this joining

@@ -249,7 +249,7 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     assert_non_null (words);
     words [139999] = 1;
     from.order = TUREEN_SHARED;
-    from.taken = (course_taken_t) { .count = 1, .words = words, .word_count = 140000 };
+    from.taken = (position_taken_t) { .count = 1, .words = words, .word_count = 140000 };
     assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 },
         &error), 0);
     assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 3);

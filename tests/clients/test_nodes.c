@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
-#include "course.h"
 #include "golden.h"
 #include "joining.h"
+#include "position.h"
 #include "seed.h"
 #include "state.h"
 #include "tureen.h"
@@ -137,25 +137,25 @@ test_places_of_a_list (void **state)
             list [place] = test_below (&random, 5);                 //  repeats
         taken = cut;
         for (uint32_t node = 0; node < count; node++) {
-            course_t *course = course_new (list, length, SAMPLES);
-            const course_cut_t begin = { .batches = 2, .taken = { .list = true, .count = cut } };
-            assert_true (course && course_set_node (course, count, node, &begin));
-            assert_true (course_resume (course, 1, 2, &begin.taken));
+            position_t *position = position_new (list, length, SAMPLES);
+            const position_cut_t begin = { .batches = 2, .taken = { .list = true, .count = cut } };
+            assert_true (position && position_set_node (position, count, node, &begin));
+            assert_true (position_resume (position, 1, 2, &begin.taken));
             size_t had = 0;
             for (size_t place = cut; place < length; place++)
                 if (place % count == node && had++ < given) {
-                    assert_true (course_take (course, &list [place], 1));
+                    assert_true (position_take (position, &list [place], 1));
                     taken++;
                 }
             s_fill (&nodes [node], count, node, 7);
             nodes [node].state.order = TUREEN_LIST;
-            assert_true (course_taken (course, &nodes [node].state.taken));
-            assert_true (course_cut (course, &nodes [node].state.part.cut));
-            course_end_epoch (course);
-            course_cut_t after;
-            assert_true (course_taken (course, &merged.taken) && merged.taken.count == 0);
-            assert_true (course_cut (course, &after) && after.batches == 0 && after.taken.count == 0);
-            course_destroy (&course);
+            assert_true (position_taken (position, &nodes [node].state.taken));
+            assert_true (position_cut (position, &nodes [node].state.part.cut));
+            position_end_epoch (position);
+            position_cut_t after;
+            assert_true (position_taken (position, &merged.taken) && merged.taken.count == 0);
+            assert_true (position_cut (position, &after) && after.batches == 0 && after.taken.count == 0);
+            position_destroy (&position);
         }
         assert_true (s_merge (nodes, count, &merged));
         assert_true (merged.taken.list && merged.taken.count == taken);

@@ -66,9 +66,9 @@ test_rows_lie_behind_one_another (void **state)
     handover_t *handover = handover_new ();
     attach_t *none = NULL;
     window_t *window = handover_window_new (handover, &joined, &none, ring, 0);
-    course_t *course = course_new (NULL, 0, 9);
-    assert_true (window && course);
-    handover_open (handover, &window, &course);
+    position_t *position = position_new (NULL, 0, 9);
+    assert_true (window && position);
+    handover_open (handover, &window, &position);
     handover_report (handover, 0, NULL);
     assert_int_equal (handover_wait_open (handover, &error), 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {

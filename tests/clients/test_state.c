@@ -11,9 +11,9 @@
 #include <string.h>
 #include <jansson.h>
 #include "base64.h"
-#include "course.h"
 #include "effort.h"
 #include "fake_server.h"
+#include "position.h"
 #include "seed.h"
 #include "state.h"
 #include "tureen.h"
@@ -241,32 +241,32 @@ test_the_place_in_a_list (void **state)
 {
     (void) state;
     static const uint64_t list [] = { 5, 9, 5, 5, 2, 9, 7, 9 };
-    course_t *course = course_new (list, 8, 10);
-    course_taken_t taken;
-    assert_non_null (course);
-    assert_true (course_take (course, (const uint64_t []) { 5, 5 }, 2));        //  9 was unreadable
-    course_end_batch (course);
-    assert_true (course_taken (course, &taken));
+    position_t *position = position_new (list, 8, 10);
+    position_taken_t taken;
+    assert_non_null (position);
+    assert_true (position_take (position, (const uint64_t []) { 5, 5 }, 2));        //  9 was unreadable
+    position_end_batch (position);
+    assert_true (position_taken (position, &taken));
     assert_true (taken.list && taken.count == 3 && !taken.words);
-    assert_true (course_take (course, (const uint64_t []) { 2, 7 }, 2));        //  5 and 9 as well
-    assert_true (course_taken (course, &taken));
+    assert_true (position_take (position, (const uint64_t []) { 2, 7 }, 2));        //  5 and 9 as well
+    assert_true (position_taken (position, &taken));
     assert_int_equal (taken.count, 7);
-    assert_false (course_take (course, (const uint64_t []) { 5 }, 1));
-    assert_int_equal (course_batches (course), 1);
-    course_end_epoch (course);
-    assert_true (course_epoch (course) == 1 && course_batches (course) == 0);
-    assert_true (course_take (course, list, 8));
-    course_destroy (&course);
+    assert_false (position_take (position, (const uint64_t []) { 5 }, 1));
+    assert_int_equal (position_batches (position), 1);
+    position_end_epoch (position);
+    assert_true (position_epoch (position) == 1 && position_batches (position) == 0);
+    assert_true (position_take (position, list, 8));
+    position_destroy (&position);
     //  Going on: beyond the list's end, and of another kind.
-    course = course_new (list, 8, 10);
+    position = position_new (list, 8, 10);
     uint64_t word = 1;
-    assert_false (course_resume (course, 0, 0, &(course_taken_t) { .list = true, .count = 9 }));
-    assert_false (course_resume (course, 0, 0,
-        &(course_taken_t) { .count = 1, .words = &word, .word_count = 1 }));
-    assert_true (course_resume (course, 2, 3, &(course_taken_t) { .list = true, .count = 8 }));
-    assert_false (course_take (course, list, 1));
-    course_destroy (&course);
-    assert_null (course_new (NULL, 0, UINT64_MAX));
+    assert_false (position_resume (position, 0, 0, &(position_taken_t) { .list = true, .count = 9 }));
+    assert_false (position_resume (position, 0, 0,
+        &(position_taken_t) { .count = 1, .words = &word, .word_count = 1 }));
+    assert_true (position_resume (position, 2, 3, &(position_taken_t) { .list = true, .count = 8 }));
+    assert_false (position_take (position, list, 1));
+    position_destroy (&position);
+    assert_null (position_new (NULL, 0, UINT64_MAX));
 }
 
 //  A server that was started again counts what is skipped of a list as taken before.  A rank that stands in
@@ -277,22 +277,22 @@ test_samples_of_an_epoch_that_others_resumed (void **state)
     (void) state;
     static const uint64_t list [] = { 5, 9, 2, 7 };
     for (int is_listed = 0; is_listed < 2; is_listed++) {
-        course_t *course = course_new (is_listed? list: NULL, is_listed? 4: 0, 10);
+        position_t *position = position_new (is_listed? list: NULL, is_listed? 4: 0, 10);
         uint64_t samples;
-        assert_non_null (course);
-        assert_true (course_samples (course, &samples) && samples == 0);
-        course_go_on (course);
+        assert_non_null (position);
+        assert_true (position_samples (position, &samples) && samples == 0);
+        position_go_on (position);
         for (int epoch = 0; epoch < 2; epoch++) {
-            assert_true (course_take (course, (const uint64_t []) { 5, 2, 7 }, 3));     //  9 was unreadable
-            assert_int_equal (course_samples (course, &samples), !is_listed);
+            assert_true (position_take (position, (const uint64_t []) { 5, 2, 7 }, 3));   //  9 was unreadable
+            assert_int_equal (position_samples (position, &samples), !is_listed);
             assert_int_equal (samples, 3);
-            course_end_epoch (course);
+            position_end_epoch (position);
         }
-        course_destroy (&course);
+        position_destroy (&position);
     }
 }
 
-//  Property: the bitmap has what was taken, and nothing is taken twice; a course from a copy goes on the
+//  Property: the bitmap has what was taken, and nothing is taken twice; a position from a copy goes on the
 //  same.
 static void
 test_the_set_of_an_epoch (void **state)
@@ -301,29 +301,29 @@ test_the_set_of_an_epoch (void **state)
     for (uint64_t round = 0, seed = test_seed (); round < 60; round++, seed++) {
         uint64_t random = seed, samples = 1 + test_below (&random, 200);
         bool had [200] = { false };
-        course_t *course = course_new (NULL, 0, samples);
+        position_t *position = position_new (NULL, 0, samples);
         uint64_t count = 0;
         for (int step = 0; step < 150; step++) {
             uint64_t id = test_below (&random, samples + 2);
             bool fresh = id < samples && !had [id];
-            if (course_take (course, &id, 1) != fresh)
+            if (position_take (position, &id, 1) != fresh)
                 fail_msg ("seed %" PRIu64 ": id %" PRIu64 " of %" PRIu64, seed, id, samples);
             count += fresh;
             if (fresh)
                 had [id] = true;
             if (step % 20 == 0) {
-                course_taken_t taken;
-                assert_true (course_taken (course, &taken));
+                position_taken_t taken;
+                assert_true (position_taken (position, &taken));
                 assert_int_equal (taken.count, count);
                 assert_true (!taken.word_count || taken.words [taken.word_count - 1]);
-                course_t *copy = course_new (NULL, 0, samples);
-                assert_true (course_resume (copy, 1, 2, &taken));
-                course_destroy (&course);
-                course = copy;
-                course_taken_clear (&taken);
+                position_t *copy = position_new (NULL, 0, samples);
+                assert_true (position_resume (copy, 1, 2, &taken));
+                position_destroy (&position);
+                position = copy;
+                position_taken_clear (&taken);
             }
         }
-        course_destroy (&course);
+        position_destroy (&position);
     }
 }
 

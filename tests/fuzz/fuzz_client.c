@@ -133,11 +133,11 @@ s_parse_state (const message_frame_t *frame)
         char *merged;
         if (tureen_merge_states (twins, 2, &merged, NULL, 0) == 0)
             free (merged);
-        course_t *course = course_new (NULL, 0, state.samples < 4096? state.samples: 4096);
+        position_t *position = position_new (NULL, 0, state.samples < 4096? state.samples: 4096);
         if (state.part.nodes && !state.part.cut.taken.list)
-            (void) !course_set_node (course, state.part.nodes, state.part.node, &state.part.cut);
-        (void) !course_resume (course, state.epoch, state.batches, &state.taken);
-        course_destroy (&course);
+            (void) !position_set_node (position, state.part.nodes, state.part.node, &state.part.cut);
+        (void) !position_resume (position, state.epoch, state.batches, &state.taken);
+        position_destroy (&position);
         state_clear (&again);
         free (written);
         state_clear (&state);

@@ -1,11 +1,11 @@
-#include "course.h"
+#include "position.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COURSE_MAGIC 0x434f5253u
+#define POSITION_MAGIC 0x504f534eu
 
-struct course {
+struct position {
     uint32_t magic;
     //  Set at birth.
     const uint64_t *list;               //  NULL: the job gave none
@@ -14,25 +14,25 @@ struct course {
     uint32_t nodes;                     //  1: the job is not over several
     uint32_t node;
     //  Of the open epoch.
-    course_cut_t cut;                   //  with nodes
+    position_cut_t cut;                   //  with nodes
     uint64_t epoch;
     uint64_t batches;
     uint64_t had;                       //  samples
     bool resumed;                       //  some of them by an earlier job
-    bool went_on;                       //  whichever epoch is open: course_go_on
+    bool went_on;                       //  whichever epoch is open: position_go_on
     size_t place;                       //  how many places of the list are done, of those that are the node's
     uint64_t *words;                    //  without a list: one bit an id
 };
 
 void
-course_taken_clear (course_taken_t *taken)
+position_taken_clear (position_taken_t *taken)
 {
     free (taken->words);
-    *taken = (course_taken_t) { .words = NULL };
+    *taken = (position_taken_t) { .words = NULL };
 }
 
 bool
-course_cut_copy (course_cut_t *copy, const course_cut_t *cut)
+position_cut_copy (position_cut_t *copy, const position_cut_t *cut)
 {
     *copy = *cut;
     copy->taken.words = NULL;
@@ -44,32 +44,32 @@ course_cut_copy (course_cut_t *copy, const course_cut_t *cut)
     return copy->taken.words;
 }
 
-course_t *
-course_new (const uint64_t *list, size_t list_count, uint64_t samples)
+position_t *
+position_new (const uint64_t *list, size_t list_count, uint64_t samples)
 {
     if (samples > (uint64_t) UINT32_MAX + 1)
         return NULL;
-    course_t *self = calloc (1, sizeof *self);
+    position_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    *self = (course_t) { .magic = COURSE_MAGIC, .list = list, .list_count = list_count, .samples = samples,
-        .nodes = 1 };
+    *self = (position_t) { .magic = POSITION_MAGIC, .list = list, .list_count = list_count,
+        .samples = samples, .nodes = 1 };
     if (!list)
         self->words = calloc ((size_t) samples / 64 + 1, sizeof *self->words);
     if (!list && !self->words)
-        course_destroy (&self);
+        position_destroy (&self);
     return self;
 }
 
 void
-course_destroy (course_t **self_p)
+position_destroy (position_t **self_p)
 {
     assert (self_p);
-    course_t *self = *self_p;
+    position_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == COURSE_MAGIC);
-    course_taken_clear (&self->cut.taken);
+    assert (self->magic == POSITION_MAGIC);
+    position_taken_clear (&self->cut.taken);
     free (self->words);
     self->magic = 0;
     free (self);
@@ -77,24 +77,24 @@ course_destroy (course_t **self_p)
 }
 
 bool
-course_set_node (course_t *self, uint32_t nodes, uint32_t node, const course_cut_t *cut)
+position_set_node (position_t *self, uint32_t nodes, uint32_t node, const position_cut_t *cut)
 {
-    assert (self && self->magic == COURSE_MAGIC && node < nodes && cut && !self->cut.taken.words);
+    assert (self && self->magic == POSITION_MAGIC && node < nodes && cut && !self->cut.taken.words);
     self->nodes = nodes;
     self->node = node;
-    return course_cut_copy (&self->cut, cut);
+    return position_cut_copy (&self->cut, cut);
 }
 
 bool
-course_cut (const course_t *self, course_cut_t *cut)
+position_cut (const position_t *self, position_cut_t *cut)
 {
-    assert (self && self->magic == COURSE_MAGIC);
-    return course_cut_copy (cut, &self->cut);
+    assert (self && self->magic == POSITION_MAGIC);
+    return position_cut_copy (cut, &self->cut);
 }
 
 //  The list's place of the node's place.
 static uint64_t
-s_place_of (const course_t *self, size_t place)
+s_place_of (const position_t *self, size_t place)
 {
     uint64_t before = self->cut.taken.count, skip = self->node + self->nodes - before % self->nodes;
     return before + skip % self->nodes + (uint64_t) place * self->nodes;
@@ -102,7 +102,7 @@ s_place_of (const course_t *self, size_t place)
 
 //  As many places of all nodes together.
 static uint64_t
-s_places (const course_t *self)
+s_places (const position_t *self)
 {
     uint64_t places = self->cut.taken.count + (uint64_t) self->place * self->nodes;
     return places < self->list_count? places: self->list_count;
@@ -110,7 +110,7 @@ s_places (const course_t *self)
 
 //  Whether every bit of the words is one of the data set's samples.
 static bool
-s_words_fit (const course_t *self, const course_taken_t *taken)
+s_words_fit (const position_t *self, const position_taken_t *taken)
 {
     if (taken->word_count == 0)
         return true;
@@ -121,9 +121,9 @@ s_words_fit (const course_t *self, const course_taken_t *taken)
 }
 
 bool
-course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_taken_t *taken)
+position_resume (position_t *self, uint64_t epoch, uint64_t batches, const position_taken_t *taken)
 {
-    assert (self && self->magic == COURSE_MAGIC && taken);
+    assert (self && self->magic == POSITION_MAGIC && taken);
     //  If nothing was taken, both forms are equal.
     bool fits = taken->count == 0 || (taken->list? self->list && taken->count <= self->list_count:
         !self->list && s_words_fit (self, taken));
@@ -141,15 +141,15 @@ course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_ta
 }
 
 void
-course_go_on (course_t *self)
+position_go_on (position_t *self)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     self->resumed = self->had > 0;
     self->went_on = true;
 }
 
 static bool
-s_take_of_list (course_t *self, uint64_t id)
+s_take_of_list (position_t *self, uint64_t id)
 {
     size_t place = self->place;
     while (s_place_of (self, place) < self->list_count && self->list [s_place_of (self, place)] != id)
@@ -161,7 +161,7 @@ s_take_of_list (course_t *self, uint64_t id)
 }
 
 static bool
-s_take_of_set (course_t *self, uint64_t id)
+s_take_of_set (position_t *self, uint64_t id)
 {
     if (id >= self->samples)
         return false;
@@ -173,9 +173,9 @@ s_take_of_set (course_t *self, uint64_t id)
 }
 
 bool
-course_take (course_t *self, const uint64_t *ids, size_t count)
+position_take (position_t *self, const uint64_t *ids, size_t count)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     size_t taken = 0;
     for (size_t index = 0; index < count; index++)
         taken += self->list? s_take_of_list (self, ids [index]): s_take_of_set (self, ids [index]);
@@ -184,52 +184,52 @@ course_take (course_t *self, const uint64_t *ids, size_t count)
 }
 
 void
-course_end_epoch (course_t *self)
+position_end_epoch (position_t *self)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     self->epoch++;
     self->batches = self->had = self->place = 0;
     self->resumed = false;
-    course_taken_clear (&self->cut.taken);
+    position_taken_clear (&self->cut.taken);
     self->cut.batches = 0;
     if (self->words)
         memset (self->words, 0, ((size_t) self->samples / 64 + 1) * sizeof *self->words);
 }
 
 void
-course_end_batch (course_t *self)
+position_end_batch (position_t *self)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     self->batches++;
 }
 
 uint64_t
-course_epoch (const course_t *self)
+position_epoch (const position_t *self)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     return self->epoch;
 }
 
 uint64_t
-course_batches (const course_t *self)
+position_batches (const position_t *self)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     return self->batches;
 }
 
 bool
-course_samples (const course_t *self, uint64_t *samples_p)
+position_samples (const position_t *self, uint64_t *samples_p)
 {
-    assert (self && self->magic == COURSE_MAGIC);
+    assert (self && self->magic == POSITION_MAGIC);
     *samples_p = self->had;
     return !self->resumed && !(self->list && self->went_on);
 }
 
 bool
-course_taken (const course_t *self, course_taken_t *taken)
+position_taken (const position_t *self, position_taken_t *taken)
 {
-    assert (self && self->magic == COURSE_MAGIC);
-    *taken = (course_taken_t) { .list = self->list, .count = self->list? s_places (self): self->had };
+    assert (self && self->magic == POSITION_MAGIC);
+    *taken = (position_taken_t) { .list = self->list, .count = self->list? s_places (self): self->had };
     if (self->list || self->had == 0)
         return true;
     size_t count = (size_t) self->samples / 64 + 1;
