@@ -11,7 +11,7 @@
  *                reserved first, this second case means a broken server, never a lack of address space.
  *  on close:     attach_close_socket, and attach_destroy when no thread reads the batches any more.
  *
- *  Owner: the courier, except the mapped pages, which belong to the holder of the batch.
+ *  Owner: the loader's thread, except the mapped pages, which belong to the holder of the batch.
  */
 #ifndef ATTACH_H
 #define ATTACH_H

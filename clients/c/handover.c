@@ -61,14 +61,14 @@ struct window {
     uint32_t slots;
     uint64_t *ids;                      //  of all batches
     tureen_batch_t batches [WIRE_SLOTS_MAX];
-    //  The courier's.
+    //  Of the loader's thread.
     tureen_batch_t *loose [WINDOW_LOOSE_MAX];   //  each with its ids behind it
     size_t loose_count;
     //  Shared, under the handover's mutex.
     bool retired;
     uint32_t used;
     uint64_t consumed;                  //  as PROGRESS has it
-    uint64_t looked;                    //  `consumed` as the courier last saw it
+    uint64_t looked;                    //  `consumed` as the loader's thread last saw it
     uint64_t released;
     window_t *next;                     //  among the retired
 };
@@ -371,7 +371,7 @@ handover_wake (handover_t *self)
 }
 
 //  --------------------------------------------------------------------------
-//  For the courier
+//  For the loader's thread
 
 void
 handover_open (handover_t *self, window_t **window_p, position_t **position_p)
@@ -442,7 +442,7 @@ handover_report (handover_t *self, int rc, const message_error_t *why)
     s_unlock (self);
 }
 
-//  Appends an entry; the courier has checked for room.
+//  Appends an entry; the loader's thread has checked for room.
 static void
 s_append (handover_t *self, const entry_t *entry)
 {
@@ -462,7 +462,7 @@ handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *pa
     tureen_batch_t *batch = slot == WIRE_SLOT_NONE? s_free_loose (window): &window->batches [slot];
     bool is_free = batch && batch->state == BATCH_FREE;
     s_unlock (self);
-    //  A FREE batch is the courier's: it is filled without the lock.
+    //  No other thread touches a FREE batch: it is filled without the lock.
     if (!is_free || !s_fill_batch (batch, from, payload))
         return false;
     s_lock (self);
@@ -655,7 +655,7 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
         self->given++;
         self->figures.batches++;
         self->figures.samples += batch->head.flags & WIRE_BATCH_PADDING? 0: batch->head.count;
-        //  The courier has checked that it should come.
+        //  The loader's thread has checked that this batch is due.
         position_take (self->position, batch->step, batch->step_count);
         position_end_batch (self->position);
     }
@@ -665,7 +665,8 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
             .batches = entry.epoch_end.batches };
         self->over = entry.epoch_end.flags & WIRE_EPOCH_LAST;
     }
-    //  `consumed` alone does not wake the courier: it goes with the next release, or when a thread waits.
+    //  `consumed` alone does not wake the loader's thread: it goes with the next release, or when a user's
+    //  thread waits.
     if (was_full || self->over)
         handover_wake (self);
     return entry.batch? TUREEN_BATCH: TUREEN_EPOCH_END;

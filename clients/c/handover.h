@@ -1,12 +1,12 @@
-/*  handover -- the one place where the courier (the loader's own thread) and the user's threads meet.
+/*  handover -- the one place where the loader's thread (loader_thread.h) and the user's threads meet.
  *
- *  The courier puts what the server sent; the user takes it in that order and gives batches back in any
- *  order; the courier reads the job's progress from that.  One mutex, one condition for threads that wait for
- *  the courier, one eventfd to wake the courier in its poll; no socket is touched here.
+ *  The loader's thread puts what the server sent; the user takes it in that order and gives batches back in
+ *  any order; the loader's thread reads the job's progress from that.  One mutex, one condition for the
+ *  user's threads that wait, one eventfd to wake the loader's thread in its poll; no socket is touched here.
  *
  *  A batch is one of as many as the window has slots, made once:
  *      FREE --put--> QUEUED --take--> GIVEN --release--> FREE
- *  Its content is the courier's while FREE and the user's while GIVEN; in between no thread touches it.
+ *  The loader's thread owns its content while FREE, the user while GIVEN; in between no thread touches it.
  *  Batches in no slot (of ranks) are the same, but made when they come.  Each joining of the job has a
  *  window: the present one, which is filled, and retired ones with batches that the user still has.  All
  *  queued batches of a retired window are taken before any of a later one.
@@ -14,7 +14,8 @@
  *  Invariants, under the mutex:
  *    H1  of the present window: released <= consumed <= put; none of the three goes back.
  *    H2  kept has the bits of its GIVEN batches in slots with a sequence below released, and no others.
- *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the courier reads no socket.
+ *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the loader's thread reads no
+ *        socket.
  *    H4  entries put after a failure are dropped; those put before it are still taken.
  *    H5  the position has exactly the entries taken off the queue, epoch ends included.
  */
@@ -44,7 +45,7 @@ void handover_set_tell (handover_t *self, void (*tell) (void *context, const cha
 //  No batch may be GIVEN; no thread may be inside.  Frees the windows and the position.
 void handover_destroy (handover_t **self_p);
 
-//  --- For the courier.
+//  --- For the loader's thread.
 
 //  Batches in no slot that are in use at a time.  A server sends no more than a window's worth and a few.
 enum { WINDOW_LOOSE_MAX = 2 * WIRE_SLOTS_MAX };
@@ -91,17 +92,17 @@ int handover_descriptor (const handover_t *self);
 
 //  --- For the user's threads.
 
-//  Wakes the courier.
+//  Wakes the loader's thread.
 void handover_wake (handover_t *self);
 //  Waits for handover_report, timeout_ms at most; true: it has come.
 bool handover_wait_report (handover_t *self, int timeout_ms);
 //  Waits for handover_report: 0, or its -errno and why.
 int handover_wait_open (handover_t *self, message_error_t *why);
-//  The next event; timeout_ms below 0: waits for ever.  With nothing to take, it first wakes the courier if
-//  that has not seen all of `consumed`.
+//  The next event; timeout_ms below 0: waits for ever.  With nothing to take, it first wakes the loader's
+//  thread if that has not seen all of `consumed`.
 tureen_event_t handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms);
 void handover_release (handover_t *self, tureen_batch_t *batch);
-//  Asks the courier to end.  Asserts that no batch is GIVEN; drops queued ones.
+//  Asks the loader's thread to end.  Asserts that no batch is GIVEN; drops queued ones.
 void handover_stop (handover_t *self);
 tureen_epoch_t handover_epoch (handover_t *self);
 const char *handover_error (handover_t *self);

@@ -129,7 +129,7 @@ inquiry_wait (inquiry_t *self, int timeout_ms, char **json_p, message_error_t *e
 }
 
 //  --------------------------------------------------------------------------
-//  For the courier
+//  For the loader's thread
 
 bool
 inquiry_look (inquiry_t *self, inquiry_question_t *question)

@@ -1,5 +1,5 @@
-/*  inquiry -- questions of the user's threads, which the courier sends and brings the answers of: EXPLAIN and
- *  STATUS.
+/*  inquiry -- questions of the user's threads, EXPLAIN and STATUS: the loader's thread sends them and brings
+ *  the answers.
  *
  *  One question at a time; the asking thread waits.  When the job is lost, an unsent question waits for the
  *  next joining, and a sent one fails.
@@ -18,7 +18,7 @@ enum { INQUIRY_TEXT_BYTES = 128, INQUIRY_TAG_FIRST = 1 << 20 };
 inquiry_t *inquiry_new (void);
 void inquiry_destroy (inquiry_t **self_p);
 
-//  --- For the user's threads.  Both; the courier must be woken between them.
+//  --- For the user's threads.  Both; the loader's thread must be woken between them.
 
 //  Waits for its turn, and posts the question.
 void inquiry_post (inquiry_t *self, wire_kind_t kind, const char *text);
@@ -27,7 +27,7 @@ void inquiry_post (inquiry_t *self, wire_kind_t kind, const char *text);
 //  gone), -EPROTO.
 int inquiry_wait (inquiry_t *self, int timeout_ms, char **json_p, message_error_t *error) TUREEN_CHECKED;
 
-//  --- For the courier.
+//  --- For the loader's thread.
 
 typedef struct {
     wire_kind_t kind;

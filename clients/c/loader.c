@@ -9,10 +9,10 @@
 #include <string.h>
 #include <jansson.h>
 #include "address.h"
-#include "courier.h"
 #include "handover.h"
 #include "inquiry.h"
 #include "joining.h"
+#include "loader_thread.h"
 #include "presence.h"
 #include "state.h"
 #include "tureen.h"
@@ -26,7 +26,7 @@ struct tureen_loader {
     joining_t *joining;
     handover_t *handover;
     inquiry_t *inquiry;
-    courier_t *courier;                 //  NULL: the state had nothing left
+    loader_thread_t *thread;            //  NULL: the state had nothing left
     const tureen_info_t *info;
     tureen_info_t nothing_left;         //  what info is then
 };
@@ -49,7 +49,7 @@ s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, co
     options->waiting (options->waiting_context, text.text);
 }
 
-//  Starts the courier and waits until it has joined.  0, or -errno with error filled.
+//  Starts the loader's thread and waits until it has joined.  0, or -errno with error filled.
 static int
 s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t *error)
 {
@@ -60,11 +60,11 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
     if (rc)
         return rc;
-    courier_options_t courier = { .handover = self->handover, .inquiry = self->inquiry,
+    loader_thread_options_t thread = { .handover = self->handover, .inquiry = self->inquiry,
         .joining = self->joining,
         .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms,
         .rejoin_ms = options->rejoin_ms };
-    rc = courier_new (&self->courier, &courier);
+    rc = loader_thread_new (&self->thread, &thread);
     credentials_wipe (&credentials);
     if (rc) {
         message_fail (error, "no thread can be started (%s): raise the limit of processes and threads "
@@ -149,7 +149,7 @@ tureen_loader_destroy (tureen_loader_t **self_p)
     assert (self->magic == LOADER_MAGIC);
     if (self->handover)
         handover_stop (self->handover);
-    courier_destroy (&self->courier);
+    loader_thread_destroy (&self->thread);
     handover_destroy (&self->handover);
     inquiry_destroy (&self->inquiry);
     joining_destroy (&self->joining);
@@ -203,7 +203,7 @@ tureen_loader_state (tureen_loader_t *self, char **json_p)
 {
     assert (self && self->magic == LOADER_MAGIC && json_p);
     *json_p = NULL;
-    if (!self->courier) {
+    if (!self->thread) {
         *json_p = state_write (joining_state (self->joining));
         return *json_p? 0: -ENOMEM;
     }

@@ -1,8 +1,8 @@
 /*  position -- where a job stands: its epoch, and which samples of that epoch it has had.
  *
- *  A job has two: one of the samples that the courier received (with which it joins again), one of those
- *  given to the user (the state).  For a job with a list the position is a place in the list; for any other
- *  job a bitmap of ids.
+ *  A job has two: one of the samples that the loader's thread received (with which it joins again), one of
+ *  those given to the user (the state).  For a job with a list the position is a place in the list; for any
+ *  other job a bitmap of ids.
  *
  *  An unreadable sample never comes: in a list, the next place is the nearest one with the received id, and
  *  the places between are skipped.  Owner: one thread at a time.

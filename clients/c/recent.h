@@ -12,7 +12,7 @@
  *        last.
  *    R2  at most the requested steps, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids: the oldest
  *        are dropped.
- *  Owner: the courier.
+ *  Owner: the loader's thread.
  */
 #ifndef RECENT_H
 #define RECENT_H

@@ -1,7 +1,7 @@
 /*  rejoin -- when to look for a server that is gone, for how long, and what is no use.
  *
  *  The first try is made at once; after each failed one comes a pause, from REJOIN_PAUSE_MS to
- *  REJOIN_PAUSE_MS_MAX.  Knows no socket: the courier asks it.
+ *  REJOIN_PAUSE_MS_MAX.  Knows no socket: the loader's thread asks it.
  */
 #ifndef REJOIN_H
 #define REJOIN_H

@@ -2,7 +2,7 @@
  *  the user.
  *
  *  All joinings together are one run: a batch's sequence starts again with each joining, its epoch and index
- *  continue, and no sample comes twice in an epoch (position.h).  Owner: the courier.
+ *  continue, and no sample comes twice in an epoch (position.h).  Owner: the loader's thread.
  */
 #ifndef STREAM_H
 #define STREAM_H

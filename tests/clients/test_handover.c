@@ -204,7 +204,7 @@ test_a_slot_in_use_is_refused (void **state)
     handover_destroy (&handover);
 }
 
-//  The queue fills with ends of epochs; then it is full and says so, and room wakes the courier.
+//  The queue fills with ends of epochs; then it is full and says so, and room wakes the loader's thread.
 static void
 test_a_full_queue_says_so (void **state)
 {
@@ -228,8 +228,8 @@ test_a_full_queue_says_so (void **state)
     handover_destroy (&handover);
 }
 
-//  A thread that finds nothing to take has told the courier what it had taken: the server may wait for just
-//  that.
+//  A user's thread that finds nothing to take has told the loader's thread what it took: the server may wait
+//  for that.
 static void
 test_waiting_reports_what_was_taken (void **state)
 {
@@ -246,7 +246,7 @@ test_waiting_reports_what_was_taken (void **state)
     assert_int_equal (handover_take (handover, &none, 0), TUREEN_TIMEOUT);
     assert_int_equal (poll (&wakeup, 1, 0), 1);
     assert_int_equal (handover_look (handover).progress.consumed, 2);
-    //  The courier knows: no need to wake it again.
+    //  The loader's thread knows: no need to wake it again.
     assert_int_equal (handover_take (handover, &none, 0), TUREEN_TIMEOUT);
     assert_int_equal (poll (&wakeup, 1, 0), 0);
     for (int index = 0; index < 2; index++)
@@ -301,7 +301,7 @@ test_the_last_end_wins_over_a_failure (void **state)
 }
 
 //  --------------------------------------------------------------------------
-//  A courier of its own thread, and users that write into their batches: the thread sanitizer's case.
+//  A loader's thread, and users that write into their batches: the thread sanitizer's case.
 
 enum { USERS = 3, USERS_BATCHES = 3000, USERS_SLOTS = 5 };
 
@@ -311,7 +311,7 @@ typedef struct {
 } threads_t;
 
 static void *
-s_courier (void *argument)
+s_loader (void *argument)
 {
     threads_t *threads = argument;
     uint64_t sequence = 0, in_slot [USERS_SLOTS];
@@ -366,11 +366,11 @@ test_many_threads (void **state)
 {
     (void) state;
     threads_t threads = { .handover = s_open (USERS_SLOTS) };
-    pthread_t courier, users [USERS];
-    assert_int_equal (pthread_create (&courier, NULL, s_courier, &threads), 0);
+    pthread_t loader, users [USERS];
+    assert_int_equal (pthread_create (&loader, NULL, s_loader, &threads), 0);
     for (int index = 0; index < USERS; index++)
         assert_int_equal (pthread_create (&users [index], NULL, s_user, &threads), 0);
-    pthread_join (courier, NULL);
+    pthread_join (loader, NULL);
     for (int index = 0; index < USERS; index++)
         pthread_join (users [index], NULL);
     assert_false (threads.failed);

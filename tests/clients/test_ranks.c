@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "courier.h"
 #include "fake_checks.h"
+#include "loader_thread.h"
 #include "recent.h"
 #include "rejoin.h"
 #include "seed.h"
@@ -454,7 +454,7 @@ test_a_server_that_dies_while_it_gathers (void **state)
     (void) state;
     static const struct { fake_deed_t deed; int timeout_ms, error; const char *says; } cases [] = {
         { FAKE_DIE, PATIENCE_MS, ECONNRESET, "the connection to the server broke" },
-        { FAKE_SILENT, COURIER_GATHERING_MS, ETIMEDOUT,
+        { FAKE_SILENT, LOADER_THREAD_GATHERING_MS, ETIMEDOUT,
             "the server waited for other ranks, and has fallen silent" }
     };
     for (size_t index = 0; index < 2; index++) {

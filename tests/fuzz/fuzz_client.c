@@ -44,7 +44,7 @@ s_check_joined (const message_joined_t *joined)
         && message_joined_ring_path (joined));
 }
 
-//  A batch that was accepted is read as the courier reads it, and remembered as it is.
+//  A batch that was accepted is read as the loader's thread reads it, and remembered as it is.
 static void
 s_use_batch (const message_frame_t *frames, size_t count, const message_batch_t *batch, uint32_t world_size)
 {

@@ -1,44 +1,44 @@
-/*  courier -- a loader's own thread: the one owner of its DEALER socket and of the ring's Unix socket.
+/*  loader_thread -- a loader's own thread: the one owner of its DEALER socket and of the ring's Unix socket.
  *
  *  happy path:   JOINING: JOIN sent .. JOINED came, ring taken (or INLINE sent) .. RUNNING: batches in,
  *                PROGRESS out .. everything received and released, or the user stops: LEAVING: LEAVE sent ..
  *                ENDED came .. OVER.  A rank's JOIN is answered when all ranks have joined: until then,
  *                JOINING or AWAY, the server says every second that it waits.
  *  failure:      JOINING: refused, not admitted, no answer, an invalid answer: reported to the waiting
- *                thread, OVER.  If the server is only busy, or is opening the data set again, the courier
- *                first repeats the JOIN COURIER_BUSY_TRIES times, after ever longer pauses.  JOINING: the
- *                server is gone before its answer, is ending, or does not listen yet: AWAY, as below, but
+ *                thread, OVER.  If the server is only busy, or is opening the data set again, this thread
+ *                first repeats the JOIN LOADER_THREAD_BUSY_TRIES times, after ever longer pauses.  JOINING:
+ *                the server is gone before its answer, is ending, or does not listen yet: AWAY, as below, but
  *                with nothing received.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent
- *                for ten heartbeats), is ending, or does not know us any more: AWAY: the courier looks for a
+ *                for ten heartbeats), is ending, or does not know us any more: AWAY: this thread looks for a
  *                server, and joins again from what was received (rejoin.h) .. RUNNING.  Received batches stay
  *                readable.  RUNNING: the server ends the job for another reason, or breaks the protocol:
  *                FAILED.  As long as the server lives the sockets stay open, because their end would empty
  *                the ring.  AWAY: refused permanently, or the time is up: OVER; the user gets the received
  *                batches, then the error.  A rank that has received everything looks for the server as the
  *                others do: they cannot continue without it, and may lack steps that it has (recent.h).
- *  on close:     courier_destroy after handover_stop: leaves the job if there is one, within
- *                COURIER_LEAVE_MS.
+ *  on close:     loader_thread_destroy after handover_stop: leaves the job if there is one, within
+ *                LOADER_THREAD_LEAVE_MS.
  *
  *  A closed ring socket or connection is a symptom: the message that explains it (ENDED, "stopping") may
- *  still be on its way, so the courier waits COURIER_GRACE_MS for it.
+ *  still be on its way, so this thread waits LOADER_THREAD_GRACE_MS for it.
  */
-#ifndef COURIER_H
-#define COURIER_H
+#ifndef LOADER_THREAD_H
+#define LOADER_THREAD_H
 #include "credentials.h"
 #include "handover.h"
 #include "inquiry.h"
 #include "joining.h"
 
-typedef struct courier courier_t;
+typedef struct loader_thread loader_thread_t;
 
 enum {
-    COURIER_LEAVE_MS = 2000,
-    COURIER_GRACE_MS = 300,
-    COURIER_SILENT_HEARTBEATS = 10,
-    COURIER_BUSY_TRIES = 4,             //  after COURIER_BUSY_MS, and twice as long each time
-    COURIER_BUSY_MS = 250,
-    COURIER_GATHERING_MS = 3000         //  a server that waits for ranks says so again within this, at least
+    LOADER_THREAD_LEAVE_MS = 2000,
+    LOADER_THREAD_GRACE_MS = 300,
+    LOADER_THREAD_SILENT_HEARTBEATS = 10,
+    LOADER_THREAD_BUSY_TRIES = 4,       //  after LOADER_THREAD_BUSY_MS, and twice as long each time
+    LOADER_THREAD_BUSY_MS = 250,
+    LOADER_THREAD_GATHERING_MS = 3000   //  a server that waits for ranks says so again within this, at least
 };
 
 typedef struct {
@@ -46,15 +46,15 @@ typedef struct {
     inquiry_t *inquiry;                 //  lent
     const joining_t *joining;           //  lent
     const char *address;                //  copied
-    const credentials_t *credentials;   //  copied, and wiped at the courier's end
+    const credentials_t *credentials;   //  copied, and wiped at the thread's end
     int timeout_ms;                     //  for the answer to a JOIN
     int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS;
                                         //  below 0: not at all
-} courier_options_t;
+} loader_thread_options_t;
 
 //  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.
-int courier_new (courier_t **self_p, const courier_options_t *options) TUREEN_CHECKED;
+int loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options) TUREEN_CHECKED;
 //  Ends the thread, after handover_stop (or if it never joined a job).
-void courier_destroy (courier_t **self_p);
+void loader_thread_destroy (loader_thread_t **self_p);
 
 #endif

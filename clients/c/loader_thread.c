@@ -1,4 +1,4 @@
-#include "courier.h"
+#include "loader_thread.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -14,13 +14,13 @@
 #include "rejoin.h"
 #include "stream.h"
 
-#define COURIER_MAGIC 0x434f5552u
+#define LOADER_THREAD_MAGIC 0x4c544852u
 
 enum {
-    COURIER_TICK_MS = 1000,             //  the longest sleep; so `consumed` is never older
-    COURIER_AWAY_TICK_MS = 100,         //  the same while AWAY, where the user's queue is waited for too
-    COURIER_RETRY_MS = 10,              //  when a socket had no room
-    COURIER_BURST = 64                  //  messages read before other events are handled
+    LOADER_THREAD_TICK_MS = 1000,       //  the longest sleep; so `consumed` is never older
+    LOADER_THREAD_AWAY_TICK_MS = 100,   //  the same while AWAY, where the user's queue is waited for too
+    LOADER_THREAD_RETRY_MS = 10,        //  when a socket had no room
+    LOADER_THREAD_BURST = 64            //  messages read before other events are handled
 };
 
 //  What may follow what:
@@ -35,7 +35,7 @@ enum {
 //         +----------------------------------+
 typedef enum { JOINING, RUNNING, AWAY, FAILED, LEAVING, OVER, PHASES } phase_t;
 
-struct courier {
+struct loader_thread {
     uint32_t magic;
     pthread_t thread;
     bool started;
@@ -84,7 +84,7 @@ static const bool s_allowed [PHASES] [PHASES] = {
 };
 
 static void
-s_move (courier_t *self, phase_t next)
+s_move (loader_thread_t *self, phase_t next)
 {
     assert (s_allowed [self->phase] [next]);
     self->phase = next;
@@ -95,14 +95,14 @@ s_move (courier_t *self, phase_t next)
 
 //  Whether the user has the loader.  Before that, tureen_loader_new reports an end.
 static bool
-s_has_joined (const courier_t *self)
+s_has_joined (const loader_thread_t *self)
 {
     return handover_joined (self->handover) != NULL;
 }
 
 //  The job cannot be joined: tells the waiting thread.
 static void
-s_refuse (courier_t *self, int rc, const message_error_t *why)
+s_refuse (loader_thread_t *self, int rc, const message_error_t *why)
 {
     handover_report (self->handover, rc, why);
     s_move (self, OVER);
@@ -111,7 +111,7 @@ s_refuse (courier_t *self, int rc, const message_error_t *why)
 //  The job is lost.  No error before it was joined, because the user does not have the loader yet; nor when
 //  leaving, because the user has given the job up.
 static void
-s_fail (courier_t *self, int rc, const message_error_t *why)
+s_fail (loader_thread_t *self, int rc, const message_error_t *why)
 {
     inquiry_close (self->inquiry, why->text);
     if (!s_has_joined (self))
@@ -127,7 +127,7 @@ s_fail (courier_t *self, int rc, const message_error_t *why)
 //  Adds the address and the state of the server.  Only for our own reasons; the server's texts stay as they
 //  are.
 static void
-s_fail_at (courier_t *self, int rc, const char *what)
+s_fail_at (loader_thread_t *self, int rc, const char *what)
 {
     message_error_t why;
     message_fail (&why, "%.200s (server at %.250s)", what, self->address);
@@ -135,7 +135,7 @@ s_fail_at (courier_t *self, int rc, const char *what)
 }
 
 static void
-s_see_loss (courier_t *self, const char *how)
+s_see_loss (loader_thread_t *self, const char *how)
 {
     if (self->lost_ms == 0) {
         self->lost_ms = dealer_now_ms ();
@@ -148,14 +148,14 @@ s_see_loss (courier_t *self, const char *how)
 
 //  A message of one frame, for the present job.  False: no room.
 static bool
-s_send (courier_t *self, wire_kind_t kind)
+s_send (loader_thread_t *self, wire_kind_t kind)
 {
     wire_head_t head = message_head (kind, self->job, 0);
     return dealer_send (self->dealer, &head, NULL, 0);
 }
 
 static void
-s_send_progress (courier_t *self, const wire_progress_t *progress)
+s_send_progress (loader_thread_t *self, const wire_progress_t *progress)
 {
     if (!memcmp (progress, &self->told, sizeof *progress))
         return;
@@ -167,7 +167,7 @@ s_send_progress (courier_t *self, const wire_progress_t *progress)
 
 //  Sends the question of the user's threads.
 static void
-s_send_question (courier_t *self)
+s_send_question (loader_thread_t *self)
 {
     inquiry_question_t question;
     if (!inquiry_look (self->inquiry, &question))
@@ -180,7 +180,7 @@ s_send_question (courier_t *self)
 
 //  Twice as often as promised.
 static void
-s_send_heartbeat (courier_t *self, int64_t now_ms)
+s_send_heartbeat (loader_thread_t *self, int64_t now_ms)
 {
     if (self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2
         && s_send (self, WIRE_HEARTBEAT))
@@ -192,7 +192,7 @@ s_send_heartbeat (courier_t *self, int64_t now_ms)
 
 //  The state of what was received.  False: the job cannot be resumed, or no memory.
 static bool
-s_describe (const courier_t *self, state_t *state)
+s_describe (const loader_thread_t *self, state_t *state)
 {
     if (!joining_describe (self->joining, message_joined_info (handover_joined (self->handover)), state))
         return false;
@@ -209,7 +209,7 @@ s_describe (const courier_t *self, state_t *state)
 //  Whether joining again helps: a loader that has not joined yet gets its job; a rank that lacks nothing lets
 //  the others continue.
 static bool
-s_can_go_on (const courier_t *self)
+s_can_go_on (const loader_thread_t *self)
 {
     state_t state;
     if (self->phase == JOINING)
@@ -224,7 +224,7 @@ s_can_go_on (const courier_t *self)
 
 //  Drops the connection; the next one starts fresh.
 static void
-s_part (courier_t *self)
+s_part (loader_thread_t *self)
 {
     dealer_destroy (&self->dealer);
     self->attach = NULL;
@@ -236,7 +236,7 @@ s_part (courier_t *self)
 
 //  The server is gone; begins to look for it.
 static void
-s_go_away (courier_t *self, const char *how)
+s_go_away (loader_thread_t *self, const char *how)
 {
     message_error_t text;
     int64_t now_ms = dealer_now_ms ();
@@ -254,7 +254,7 @@ s_go_away (courier_t *self, const char *how)
 
 //  A try to join again failed; why NULL: no server answered.
 static void
-s_postpone (courier_t *self, const char *why)
+s_postpone (loader_thread_t *self, const char *why)
 {
     s_part (self);
     rejoin_postpone (&self->rejoin, why, dealer_now_ms ());
@@ -265,10 +265,10 @@ s_postpone (courier_t *self, const char *why)
 
 //  The server waits for other ranks, named in text: it is alive.
 static void
-s_wait_for_ranks (courier_t *self, const char *text)
+s_wait_for_ranks (loader_thread_t *self, const char *text)
 {
-    int patience_ms = self->timeout_ms > COURIER_GATHERING_MS? self->timeout_ms: COURIER_GATHERING_MS;
-    self->deadline_ms = dealer_now_ms () + patience_ms;
+    bool is_longer = self->timeout_ms > LOADER_THREAD_GATHERING_MS;
+    self->deadline_ms = dealer_now_ms () + (is_longer? self->timeout_ms: LOADER_THREAD_GATHERING_MS);
     //  A thread in tureen_loader_new cannot get a notice; a user that knows of the loss is told once that the
     //  server is back.
     if (self->phase == AWAY) {
@@ -281,7 +281,7 @@ s_wait_for_ranks (courier_t *self, const char *text)
 
 //  On a new dealer, or after LEAVE on the same.  0, or -errno and why.
 static int
-s_send_join (courier_t *self, message_error_t *why)
+s_send_join (loader_thread_t *self, message_error_t *why)
 {
     joining_frames_t frames;
     state_t state;
@@ -316,7 +316,7 @@ s_send_join (courier_t *self, message_error_t *why)
 //  -ETIMEDOUT: the server may still hand it over, so that neither is right; -ECONNRESET: the connection takes
 //  no request.
 static int
-s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
+s_take_transport (loader_thread_t *self, message_joined_t *joined, attach_t **attach_p)
 {
     const char *path = message_joined_ring_path (joined);
     int rc = path? attach_new (attach_p, path, dealer_peer (self->dealer), message_joined_ring_token (joined),
@@ -352,7 +352,7 @@ s_begin (const joining_t *joining, position_t *position)
 
 //  Makes the positions, from the given state.
 static int
-s_make_positions (courier_t *self, const tureen_info_t *info, position_t **given_p)
+s_make_positions (loader_thread_t *self, const tureen_info_t *info, position_t **given_p)
 {
     size_t count;
     const uint64_t *list = joining_list (self->joining, &count);
@@ -364,7 +364,7 @@ s_make_positions (courier_t *self, const tureen_info_t *info, position_t **given
 
 //  Opens the window of a job that was joined.  0, or -errno.
 static int
-s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
+s_open (loader_thread_t *self, message_joined_t **joined_p, attach_t **attach_p)
 {
     position_t *given = NULL;
     bool first = !self->received;
@@ -393,7 +393,7 @@ static const char s_no_room [] = "the connection to the server takes no request"
 
 //  The job is useless: joins a new one on another connection.
 static void
-s_forsake (courier_t *self, int rc, const char *how)
+s_forsake (loader_thread_t *self, int rc, const char *how)
 {
     if (self->phase == AWAY)
         s_postpone (self, how);
@@ -406,7 +406,7 @@ s_forsake (courier_t *self, int rc, const char *how)
 //  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
 //  that LEAVE is done before the JOIN.
 static void
-s_join_inline (courier_t *self, attach_t **attach_p)
+s_join_inline (loader_thread_t *self, attach_t **attach_p)
 {
     message_error_t why;
     //  A rank that leaves would end the job for the other ranks.
@@ -429,7 +429,7 @@ s_join_inline (courier_t *self, attach_t **attach_p)
 
 //  The server is found again.
 static void
-s_come_back (courier_t *self, const tureen_info_t *info, bool again)
+s_come_back (loader_thread_t *self, const tureen_info_t *info, bool again)
 {
     message_error_t text;
     int64_t now_ms = dealer_now_ms ();
@@ -442,7 +442,7 @@ s_come_back (courier_t *self, const tureen_info_t *info, bool again)
 }
 
 static void
-s_begin_running (courier_t *self, const tureen_info_t *info, bool again)
+s_begin_running (loader_thread_t *self, const tureen_info_t *info, bool again)
 {
     if (self->phase == AWAY)
         s_come_back (self, info, again);
@@ -453,7 +453,7 @@ s_begin_running (courier_t *self, const tureen_info_t *info, bool again)
 
 //  Whether JOINED is what was asked for, and fits the earlier joining.
 static bool
-s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_t *why)
+s_is_ours (const loader_thread_t *self, const message_joined_t *joined, message_error_t *why)
 {
     const tureen_info_t *info = message_joined_info (joined);
     if (info->world_size != joining_world_size (self->joining) || info->rank != joining_rank (self->joining))
@@ -469,7 +469,7 @@ s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_
 
 //  Takes self->message, the JOINED that answers it.
 static void
-s_take_joined (courier_t *self)
+s_take_joined (loader_thread_t *self)
 {
     message_error_t why;
     message_joined_t *joined;
@@ -511,18 +511,18 @@ s_take_joined (courier_t *self)
 //  The user stops while the server is away.  If a JOIN may have arrived, waits for its answer, to leave its
 //  job; a JOIN that waits for other ranks has no job yet.
 static void
-s_stop_away (courier_t *self, int64_t now_ms)
+s_stop_away (loader_thread_t *self, int64_t now_ms)
 {
     if (self->stop_ms == 0)
         self->stop_ms = now_ms;
     if (!self->dealer || self->gathering || !dealer_was_connected (self->dealer)
-        || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
+        || now_ms - self->stop_ms >= LOADER_THREAD_LEAVE_MS)
         s_move (self, OVER);
 }
 
 //  Looks for the server that is gone.
 static void
-s_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
+s_seek (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
 {
     message_error_t why;
     if (view->stop) {
@@ -552,7 +552,7 @@ s_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
 //  Receiving
 
 static void
-s_take_stream (courier_t *self, uint8_t kind)
+s_take_stream (loader_thread_t *self, uint8_t kind)
 {
     message_error_t why;
     bool fine = kind == WIRE_BATCH? stream_take_batch (&self->stream, &self->message, &why):
@@ -563,10 +563,10 @@ s_take_stream (courier_t *self, uint8_t kind)
 
 //  The server has no room for another job at the moment.  False: no more tries, or the time is up.
 static bool
-s_ask_again (courier_t *self)
+s_ask_again (loader_thread_t *self)
 {
-    int64_t now_ms = dealer_now_ms (), pause_ms = (int64_t) COURIER_BUSY_MS << self->busy_tries;
-    if (self->busy_tries == COURIER_BUSY_TRIES || now_ms + pause_ms >= self->deadline_ms)
+    int64_t now_ms = dealer_now_ms (), pause_ms = (int64_t) LOADER_THREAD_BUSY_MS << self->busy_tries;
+    if (self->busy_tries == LOADER_THREAD_BUSY_TRIES || now_ms + pause_ms >= self->deadline_ms)
         return false;
     self->busy_tries++;
     self->again_ms = now_ms + pause_ms;
@@ -575,7 +575,7 @@ s_ask_again (courier_t *self)
 
 //  ENDED and ERROR: the server gave the job up, refused it, or confirms that we left.
 static void
-s_take_note (courier_t *self, bool ended)
+s_take_note (loader_thread_t *self, bool ended)
 {
     message_error_t why;
     message_note_t note;
@@ -597,7 +597,7 @@ s_take_note (courier_t *self, bool ended)
 }
 
 static void
-s_take_notice (courier_t *self)
+s_take_notice (loader_thread_t *self)
 {
     message_error_t why;
     message_note_t note;
@@ -615,7 +615,7 @@ s_take_notice (courier_t *self)
 }
 
 static void
-s_take_message (courier_t *self)
+s_take_message (loader_thread_t *self)
 {
     wire_head_t head;
     message_error_t why;
@@ -644,9 +644,9 @@ s_take_message (courier_t *self)
 
 //  Takes received messages, while the user's queue has room.
 static void
-s_receive (courier_t *self)
+s_receive (loader_thread_t *self)
 {
-    for (int count = 0; count < COURIER_BURST; count++) {
+    for (int count = 0; count < LOADER_THREAD_BURST; count++) {
         if (self->phase == OVER || self->phase == FAILED || !self->dealer || (self->phase == RUNNING
         &&  handover_look (self->handover).full))
             return;
@@ -662,7 +662,7 @@ s_receive (courier_t *self)
 
 //  A long pause of this whole process is not the server's silence: it counts for one heartbeat.
 static void
-s_check_silence (courier_t *self, int64_t now_ms)
+s_check_silence (loader_thread_t *self, int64_t now_ms)
 {
     if (!self->inlined)
         return;
@@ -670,17 +670,17 @@ s_check_silence (courier_t *self, int64_t now_ms)
     self->silence_ms = self->heard? 0: self->silence_ms + (passed_ms < heartbeat_ms? passed_ms: heartbeat_ms);
     self->heard = false;
     self->ticked_ms = now_ms;
-    if (self->silence_ms > heartbeat_ms * COURIER_SILENT_HEARTBEATS)
+    if (self->silence_ms > heartbeat_ms * LOADER_THREAD_SILENT_HEARTBEATS)
         s_see_loss (self, "the server has been silent for ten heartbeats");
 }
 
 //  The server's end, after the time for a message that explains it.  While we join, that message comes with
 //  the end or not at all; and a wait would let ZeroMQ connect again and send the JOIN twice.
 static void
-s_check_loss (courier_t *self, int64_t now_ms)
+s_check_loss (loader_thread_t *self, int64_t now_ms)
 {
     bool joining = self->phase == JOINING || self->phase == AWAY;
-    if (self->lost_ms == 0 || (!joining && now_ms - self->lost_ms < COURIER_GRACE_MS))
+    if (self->lost_ms == 0 || (!joining && now_ms - self->lost_ms < LOADER_THREAD_GRACE_MS))
         return;
     if (self->phase == AWAY)
         s_postpone (self, self->lost_how);
@@ -695,7 +695,7 @@ s_check_loss (courier_t *self, int64_t now_ms)
 
 //  A server that does not admit us says so in the handshake, which ZeroMQ reports.
 static void
-s_check_welcome (courier_t *self)
+s_check_welcome (loader_thread_t *self)
 {
     message_error_t why;
     bool joining = self->phase == JOINING || (self->phase == AWAY && self->dealer);
@@ -711,7 +711,7 @@ s_check_welcome (courier_t *self)
 
 //  The time for the answer continues.
 static void
-s_check_busy (courier_t *self, int64_t now_ms)
+s_check_busy (loader_thread_t *self, int64_t now_ms)
 {
     message_error_t why;
     if (self->phase != JOINING || self->again_ms == 0 || now_ms < self->again_ms)
@@ -725,7 +725,7 @@ s_check_busy (courier_t *self, int64_t now_ms)
 }
 
 static void
-s_check_deadline (courier_t *self, int64_t now_ms)
+s_check_deadline (loader_thread_t *self, int64_t now_ms)
 {
     if (now_ms < self->deadline_ms)
         return;
@@ -757,16 +757,16 @@ s_sooner (int64_t one_ms, int64_t other_ms)
 
 //  How long to sleep at most.
 static int64_t
-s_patience_ms (const courier_t *self, int64_t now_ms, bool unsent)
+s_patience_ms (const loader_thread_t *self, int64_t now_ms, bool unsent)
 {
-    int64_t wake_ms = now_ms + (unsent? COURIER_RETRY_MS: self->phase == AWAY? COURIER_AWAY_TICK_MS:
-        COURIER_TICK_MS);
+    int64_t wake_ms = now_ms + (unsent? LOADER_THREAD_RETRY_MS
+        : self->phase == AWAY? LOADER_THREAD_AWAY_TICK_MS: LOADER_THREAD_TICK_MS);
     if (self->phase == JOINING || self->phase == LEAVING)
         wake_ms = s_sooner (wake_ms, self->deadline_ms);
     if (self->phase == JOINING && self->again_ms)
         wake_ms = s_sooner (wake_ms, self->again_ms);
     if (self->lost_ms)
-        wake_ms = s_sooner (wake_ms, self->lost_ms + COURIER_GRACE_MS);
+        wake_ms = s_sooner (wake_ms, self->lost_ms + LOADER_THREAD_GRACE_MS);
     if (self->inlined)
         wake_ms = s_sooner (wake_ms, self->beat_ms + self->heartbeat_ms / 2);
     return wake_ms > now_ms? wake_ms - now_ms: 0;
@@ -777,7 +777,7 @@ s_patience_ms (const courier_t *self, int64_t now_ms, bool unsent)
 
 //  Tells the server what the user did; leaves when the job is done.
 static void
-s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
+s_tell (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
 {
     if (self->phase != RUNNING && !(self->phase == FAILED && view->stop))
         return;
@@ -788,14 +788,14 @@ s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
     }
     if (view->leave && s_send (self, WIRE_LEAVE)) {
         inquiry_close (self->inquiry, "the job is over");
-        self->deadline_ms = now_ms + COURIER_LEAVE_MS;
+        self->deadline_ms = now_ms + LOADER_THREAD_LEAVE_MS;
         s_move (self, LEAVING);
     }
 }
 
 //  The monitor's events may have been read with a message.  True: this is news.
 static bool
-s_notice_loss (courier_t *self)
+s_notice_loss (loader_thread_t *self)
 {
     if (!self->dealer || self->lost_ms || !dealer_is_lost (self->dealer))
         return false;
@@ -805,7 +805,7 @@ s_notice_loss (courier_t *self)
 
 //  Sleeps until an event, and notes it.
 static void
-s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
+s_poll (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
 {
     zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = handover_descriptor (self->handover),
         .events = ZMQ_POLLIN } };
@@ -835,7 +835,7 @@ s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
 }
 
 static void
-s_serve (courier_t *self)
+s_serve (loader_thread_t *self)
 {
     while (self->phase != OVER) {
         handover_view_t view = handover_look (self->handover);
@@ -860,7 +860,7 @@ s_serve (courier_t *self)
 static void *
 s_run (void *argument)
 {
-    courier_t *self = argument;
+    loader_thread_t *self = argument;
     message_error_t why;
     dealer_message_init (&self->message);
     self->ticked_ms = dealer_now_ms ();
@@ -882,15 +882,15 @@ s_run (void *argument)
 }
 
 int
-courier_new (courier_t **self_p, const courier_options_t *options)
+loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options)
 {
     assert (self_p && options && options->handover && options->inquiry && options->joining && options->address
         && options->credentials);
     *self_p = NULL;
-    courier_t *self = calloc (1, sizeof *self);
+    loader_thread_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    self->magic = COURIER_MAGIC;
+    self->magic = LOADER_THREAD_MAGIC;
     self->handover = options->handover;
     self->inquiry = options->inquiry;
     self->joining = options->joining;
@@ -910,18 +910,18 @@ courier_new (courier_t **self_p, const courier_options_t *options)
         *self_p = self;
         self = NULL;
     }
-    courier_destroy (&self);
+    loader_thread_destroy (&self);
     return rc;
 }
 
 void
-courier_destroy (courier_t **self_p)
+loader_thread_destroy (loader_thread_t **self_p)
 {
     assert (self_p);
-    courier_t *self = *self_p;
+    loader_thread_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == COURIER_MAGIC);
+    assert (self->magic == LOADER_THREAD_MAGIC);
     if (self->started)
         pthread_join (self->thread, NULL);
     position_destroy (&self->received);
