@@ -313,7 +313,7 @@ option_parse (const option_table_t *table, void *target, int argc, char **argv, 
     option_status_t status = option_read (table, target, argc, argv, result, error);
     if (status == OPTION_HELP) {
         //  Nothing was printed before.  All of it is written when the command ends, which says why if it
-        //  cannot be (output.h).
+        //  cannot be (complain.h).
         static char held [HELP_BYTES_MAX];          //  until then
         setvbuf (stdout, held, _IOFBF, sizeof held);
         option_help (table, stdout);

@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "complain.h"
+#include "control.h"
 #include "needed.h"
 #include "option.h"
 #include "options.h"
 #include "progress.h"
-#include "question.h"
 
 enum { PATIENCE_MS = 5000, PAUSE_MS = 100, QUICK_ASKS = 30, LATER_PAUSE_MS = 500 };
 
@@ -26,7 +26,7 @@ typedef struct {
     bool now;                           //  `remove` alone
     const char *command;                //  "add" or "remove"
     json_t *words;                      //  of data sets, as `tureen serve` takes them
-    question_t question;
+    control_t question;
 } change_t;
 
 //  ---- words
@@ -111,7 +111,7 @@ static bool
 s_open (change_t *self)
 {
     message_error_t error = { "" };
-    return question_open (&self->question, &self->options, &error) == 0
+    return control_open (&self->question, &self->options, &error) == 0
         || complain_of_options (self->command, error.text);
 }
 
@@ -121,7 +121,7 @@ s_ask (change_t *self, wire_kind_t kind, const json_t *request, wire_kind_t repl
 {
     message_error_t error = { "" };
     char *text, *asked = needed_memory (json_dumps (request, JSON_COMPACT));
-    int rc = question_ask (&self->question, kind, asked, reply, PATIENCE_MS, &text, &error);
+    int rc = control_ask (&self->question, kind, asked, reply, PATIENCE_MS, &text, &error);
     free (asked);
     if (rc)
         progress_clear (progress);
@@ -256,7 +256,7 @@ command_add (int argc, char **argv)
     int status = s_parse (&self, &table, argc, argv, &result);
     if (status < 0)
         status = !s_take_datasets (&self, &result)? 2: s_add (&self)? 0: 1;
-    question_close (&self.question);
+    control_close (&self.question);
     json_decref (self.words);
     return complain_of_output ("add", status);
 }
@@ -290,6 +290,6 @@ command_remove (int argc, char **argv)
     }
     if (status < 0)
         status = s_remove (&self, result.words [0])? 0: 1;
-    question_close (&self.question);
+    control_close (&self.question);
     return complain_of_output ("remove", status);
 }

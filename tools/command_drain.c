@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include "complain.h"
+#include "control.h"
 #include "option.h"
+#include "option_server.h"
+#include "output.h"
 #include "presence.h"
-#include "question.h"
 
 enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000 };
 
@@ -25,7 +27,7 @@ typedef struct {
     bool wait;
     const char *command;                //  "drain" or
     bool now;                           //  "stop"
-    question_t question;
+    control_t question;
 } drain_t;
 
 //  Says how many jobs an answer says that are left.
@@ -54,10 +56,10 @@ static bool
 s_ask (drain_t *self)
 {
     message_error_t error = { "" };
-    if (question_open (&self->question, &self->options, &error))
+    if (control_open (&self->question, &self->options, &error))
         return complain_of_options (self->command, error.text);
     char *text, waited [48] = "";
-    int rc = question_ask (&self->question, WIRE_DRAIN, self->now? "{\"now\": true}": "{}", WIRE_DRAINING,
+    int rc = control_ask (&self->question, WIRE_DRAIN, self->now? "{\"now\": true}": "{}", WIRE_DRAINING,
         PATIENCE_MS, &text, &error);
     if (rc == -EAGAIN)
         snprintf (waited, sizeof waited, " within %d seconds", PATIENCE_MS / 1000);
@@ -165,7 +167,7 @@ s_run (drain_t *self, const option_table_t *table, int argc, char **argv)
             good = s_wait (self);
         status = good? 0: 1;
     }
-    question_close (&self->question);
+    control_close (&self->question);
     return status;
 }
 

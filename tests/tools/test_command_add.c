@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "command.h"
-#include "question.h"
+#include "control.h"
 
 enum { SAID_BYTES = 4096, ARGUMENTS_MAX = 16 };
 
@@ -27,14 +27,14 @@ static struct {
 } s_server;
 
 int
-question_open (question_t *self, const tureen_options_t *options, message_error_t *error)
+control_open (control_t *self, const tureen_options_t *options, message_error_t *error)
 {
     (void) self, (void) options, (void) error;
     return 0;
 }
 
 int
-question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
+control_ask (control_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
     char **json_p, message_error_t *error)
 {
     (void) self, (void) timeout_ms;
@@ -49,7 +49,7 @@ question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t 
 }
 
 void
-question_close (question_t *self)
+control_close (control_t *self)
 {
     (void) self;
 }

@@ -1,13 +1,13 @@
-#include "question.h"
+#include "control.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { QUESTION_TAG = 1, QUESTION_STATUS_MS = 10000 };
+enum { CONTROL_TAG = 1, CONTROL_STATUS_MS = 10000 };
 
 int
-question_open (question_t *self, const tureen_options_t *options, message_error_t *error)
+control_open (control_t *self, const tureen_options_t *options, message_error_t *error)
 {
     credentials_t credentials = { .public_key = "" };
     int rc = credentials_read (&credentials, options->key, options->server_key, self->address, error);
@@ -41,7 +41,7 @@ s_take (const dealer_message_t *message, wire_kind_t reply, char **json_p, messa
 
 //  Waits for the answer; with -ETIMEDOUT at once if there is no server.
 static int
-s_wait (question_t *self, wire_kind_t reply, int timeout_ms, char **json_p, message_error_t *error)
+s_wait (control_t *self, wire_kind_t reply, int timeout_ms, char **json_p, message_error_t *error)
 {
     int64_t deadline_ms = dealer_now_ms () + timeout_ms;
     dealer_message_t message;
@@ -67,11 +67,11 @@ s_wait (question_t *self, wire_kind_t reply, int timeout_ms, char **json_p, mess
 }
 
 int
-question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
+control_ask (control_t *self, wire_kind_t kind, const char *text, wire_kind_t reply, int timeout_ms,
     char **json_p, message_error_t *error)
 {
     *json_p = NULL;
-    wire_head_t head = message_head (kind, 0, QUESTION_TAG);
+    wire_head_t head = message_head (kind, 0, CONTROL_TAG);
     message_frame_t frame = { .data = (const uint8_t *) text, .size = strlen (text) };
     //  Where the server has refused us already, it takes no request.
     dealer_send (self->dealer, &head, &frame, 1);
@@ -81,7 +81,7 @@ question_ask (question_t *self, wire_kind_t kind, const char *text, wire_kind_t 
 }
 
 void
-question_close (question_t *self)
+control_close (control_t *self)
 {
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
@@ -91,22 +91,22 @@ question_close (question_t *self)
 //  tureen_status
 
 static int
-s_ask_status (question_t *question, const tureen_options_t *options, char **json_p, message_error_t *error)
+s_ask_status (control_t *connection, const tureen_options_t *options, char **json_p, message_error_t *error)
 {
-    int patience_ms = options->timeout_ms? options->timeout_ms: QUESTION_STATUS_MS;
+    int patience_ms = options->timeout_ms? options->timeout_ms: CONTROL_STATUS_MS;
     if (patience_ms < 0)
         message_fail (error, "options.timeout_ms: %d; expected 0 or more", patience_ms);
-    if (patience_ms < 0 || !address_resolve (options->endpoint, question->address, error))
+    if (patience_ms < 0 || !address_resolve (options->endpoint, connection->address, error))
         return -EINVAL;
-    int rc = question_open (question, options, error);
+    int rc = control_open (connection, options, error);
     if (rc)
         return rc;
-    rc = question_ask (question, WIRE_STATUS, "{}", WIRE_STATUS_REPLY, patience_ms, json_p, error);
+    rc = control_ask (connection, WIRE_STATUS, "{}", WIRE_STATUS_REPLY, patience_ms, json_p, error);
     if (rc == -ETIMEDOUT)
-        address_absent (question->address, question->how, error);
+        address_absent (connection->address, connection->how, error);
     if (rc != -EAGAIN)
         return rc;
-    address_fail (question->address, patience_ms, error);
+    address_fail (connection->address, patience_ms, error);
     return -ETIMEDOUT;
 }
 
@@ -116,9 +116,9 @@ tureen_status_with (const tureen_options_t *options, char **json_p, char *error,
     assert (options && json_p);
     *json_p = NULL;
     message_error_t why = { "" };
-    question_t question = { .dealer = NULL };
-    int rc = s_ask_status (&question, options, json_p, &why);
-    question_close (&question);
+    control_t connection = { .dealer = NULL };
+    int rc = s_ask_status (&connection, options, json_p, &why);
+    control_close (&connection);
     if (error && error_bytes)
         snprintf (error, error_bytes, "%s", why.text);
     return rc;
