@@ -10,10 +10,10 @@
 #include <jansson.h>
 #include "address.h"
 #include "handover.h"
-#include "inquiry.h"
 #include "joining.h"
 #include "loader_thread.h"
 #include "presence.h"
+#include "question_queue.h"
 #include "state.h"
 #include "tureen.h"
 
@@ -25,7 +25,7 @@ struct tureen_loader {
     int timeout_ms;
     joining_t *joining;
     handover_t *handover;
-    inquiry_t *inquiry;
+    question_queue_t *questions;
     loader_thread_t *thread;            //  NULL: the state had nothing left
     const tureen_info_t *info;
     tureen_info_t nothing_left;         //  what info is then
@@ -60,7 +60,7 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
     if (rc)
         return rc;
-    loader_thread_options_t thread = { .handover = self->handover, .inquiry = self->inquiry,
+    loader_thread_options_t thread = { .handover = self->handover, .questions = self->questions,
         .joining = self->joining,
         .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms,
         .rejoin_ms = options->rejoin_ms };
@@ -92,7 +92,7 @@ s_finish (tureen_loader_t *self, const state_t *state)
         .node = joining_node (self->joining) };
     self->info = &self->nothing_left;
     handover_finish (self->handover);
-    inquiry_close (self->inquiry, "the job is over");
+    question_queue_close (self->questions, "the job is over");
 }
 
 static int
@@ -109,8 +109,8 @@ s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t
         return rc;
     }
     handover_set_tell (self->handover, options->waiting, options->waiting_context);
-    self->inquiry = inquiry_new ();
-    if (!self->inquiry)
+    self->questions = question_queue_new ();
+    if (!self->questions)
         return -ENOMEM;
     const state_t *state = joining_state (self->joining);
     if (!state || !options->epochs || state->epoch < options->epochs)
@@ -151,7 +151,7 @@ tureen_loader_destroy (tureen_loader_t **self_p)
         handover_stop (self->handover);
     loader_thread_destroy (&self->thread);
     handover_destroy (&self->handover);
-    inquiry_destroy (&self->inquiry);
+    question_queue_destroy (&self->questions);
     joining_destroy (&self->joining);
     self->magic = 0;
     free (self);
@@ -242,9 +242,9 @@ tureen_loader_unreadable (tureen_loader_t *self, char **json_p)
 static int
 s_ask (tureen_loader_t *self, wire_kind_t kind, const char *text, char **json_p, message_error_t *error)
 {
-    inquiry_post (self->inquiry, kind, text);
+    question_queue_post (self->questions, kind, text);
     handover_wake (self->handover);
-    return inquiry_wait (self->inquiry, self->timeout_ms, json_p, error);
+    return question_queue_wait (self->questions, self->timeout_ms, json_p, error);
 }
 
 static int
@@ -260,7 +260,7 @@ tureen_loader_explain (tureen_loader_t *self, uint64_t id, int64_t epoch, char *
     size_t error_bytes)
 {
     assert (self && self->magic == LOADER_MAGIC && json_p);
-    char text [INQUIRY_TEXT_BYTES];
+    char text [QUESTION_TEXT_BYTES];
     message_error_t why = { "" };
     if (epoch < 0)
         snprintf (text, sizeof text, "{\"id\":\"%" PRIu64 "\"}", id);

@@ -41,7 +41,7 @@ struct loader_thread {
     bool started;
     //  Set at birth.
     handover_t *handover;
-    inquiry_t *inquiry;
+    question_queue_t *questions;
     const joining_t *joining;
     char address [ADDRESS_BYTES];
     credentials_t credentials;
@@ -113,7 +113,7 @@ s_refuse (loader_thread_t *self, int rc, const message_error_t *why)
 static void
 s_fail (loader_thread_t *self, int rc, const message_error_t *why)
 {
-    inquiry_close (self->inquiry, why->text);
+    question_queue_close (self->questions, why->text);
     if (!s_has_joined (self))
         s_refuse (self, rc, why);
     else if (self->phase == RUNNING || self->phase == AWAY) {
@@ -169,13 +169,13 @@ s_send_progress (loader_thread_t *self, const wire_progress_t *progress)
 static void
 s_send_question (loader_thread_t *self)
 {
-    inquiry_question_t question;
-    if (!inquiry_look (self->inquiry, &question))
+    question_t question;
+    if (!question_queue_look (self->questions, &question))
         return;
     wire_head_t head = message_head (question.kind, question.kind == WIRE_STATUS? 0: self->job, question.tag);
     message_frame_t frame = { .data = (const uint8_t *) question.text, .size = strlen (question.text) };
     if (dealer_send (self->dealer, &head, &frame, 1))
-        inquiry_sent (self->inquiry, question.tag);
+        question_queue_sent (self->questions, question.tag);
 }
 
 //  Twice as often as promised.
@@ -243,7 +243,7 @@ s_go_away (loader_thread_t *self, const char *how)
     s_part (self);
     if (s_has_joined (self))
         handover_retire (self->handover);
-    inquiry_lose (self->inquiry);
+    question_queue_lose (self->questions);
     rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
         (double) self->rejoin.limit_ms / 1e3);
@@ -627,7 +627,7 @@ s_take_message (loader_thread_t *self)
         return;
     bool joining = self->phase == JOINING || self->phase == AWAY;
     if ((head.kind == WIRE_ERROR || head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY)
-    &&  inquiry_take (self->inquiry, &head, self->message.frames, self->message.count))
+    &&  question_queue_take (self->questions, &head, self->message.frames, self->message.count))
         return;
     //  Before we have a job, a message without our tag is for a job that we left.
     if (joining && head.tag != self->join_tag && (head.job || head.kind != WIRE_ERROR))
@@ -787,7 +787,7 @@ s_tell (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
         s_send_question (self);
     }
     if (view->leave && s_send (self, WIRE_LEAVE)) {
-        inquiry_close (self->inquiry, "the job is over");
+        question_queue_close (self->questions, "the job is over");
         self->deadline_ms = now_ms + LOADER_THREAD_LEAVE_MS;
         s_move (self, LEAVING);
     }
@@ -871,7 +871,7 @@ s_run (void *argument)
     if (rc)
         s_refuse (self, rc, &why);
     s_serve (self);
-    inquiry_close (self->inquiry, "the job is over");
+    question_queue_close (self->questions, "the job is over");
     dealer_message_clear (&self->message);
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
@@ -884,15 +884,15 @@ s_run (void *argument)
 int
 loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options)
 {
-    assert (self_p && options && options->handover && options->inquiry && options->joining && options->address
-        && options->credentials);
+    assert (self_p && options && options->handover && options->questions && options->joining
+        && options->address && options->credentials);
     *self_p = NULL;
     loader_thread_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
     self->magic = LOADER_THREAD_MAGIC;
     self->handover = options->handover;
-    self->inquiry = options->inquiry;
+    self->questions = options->questions;
     self->joining = options->joining;
     self->credentials = *options->credentials;
     self->timeout_ms = options->timeout_ms;

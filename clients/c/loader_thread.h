@@ -27,8 +27,8 @@
 #define LOADER_THREAD_H
 #include "credentials.h"
 #include "handover.h"
-#include "inquiry.h"
 #include "joining.h"
+#include "question_queue.h"
 
 typedef struct loader_thread loader_thread_t;
 
@@ -43,7 +43,7 @@ enum {
 
 typedef struct {
     handover_t *handover;               //  lent
-    inquiry_t *inquiry;                 //  lent
+    question_queue_t *questions;        //  lent
     const joining_t *joining;           //  lent
     const char *address;                //  copied
     const credentials_t *credentials;   //  copied, and wiped at the thread's end

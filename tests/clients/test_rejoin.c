@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "fake_checks.h"
-#include "inquiry.h"
+#include "question_queue.h"
 #include "rejoin.h"
 #include "seed.h"
 #include "tureen.h"
@@ -469,21 +469,21 @@ static void
 test_a_question_given_up_while_it_is_sent (void **state)
 {
     (void) state;
-    inquiry_t *inquiry = inquiry_new ();
-    inquiry_question_t first, second;
+    question_queue_t *queue = question_queue_new ();
+    question_t first, second;
     message_error_t error;
     char *json;
-    assert_non_null (inquiry);
-    inquiry_post (inquiry, WIRE_EXPLAIN, "{\"id\":\"1\"}");
-    assert_true (inquiry_look (inquiry, &first));
-    assert_int_equal (inquiry_wait (inquiry, 0, &json, &error), -ETIMEDOUT);
-    inquiry_post (inquiry, WIRE_EXPLAIN, "{\"id\":\"2\"}");
-    inquiry_sent (inquiry, first.tag);
-    assert_true (inquiry_look (inquiry, &second));
+    assert_non_null (queue);
+    question_queue_post (queue, WIRE_EXPLAIN, "{\"id\":\"1\"}");
+    assert_true (question_queue_look (queue, &first));
+    assert_int_equal (question_queue_wait (queue, 0, &json, &error), -ETIMEDOUT);
+    question_queue_post (queue, WIRE_EXPLAIN, "{\"id\":\"2\"}");
+    question_queue_sent (queue, first.tag);
+    assert_true (question_queue_look (queue, &second));
     assert_string_equal (second.text, "{\"id\":\"2\"}");
-    inquiry_sent (inquiry, second.tag);
-    assert_false (inquiry_look (inquiry, &second));
-    inquiry_destroy (&inquiry);
+    question_queue_sent (queue, second.tag);
+    assert_false (question_queue_look (queue, &second));
+    question_queue_destroy (&queue);
 }
 
 //  --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-#include "inquiry.h"
+#include "question_queue.h"
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -7,19 +7,19 @@
 #include <string.h>
 #include <time.h>
 
-#define INQUIRY_MAGIC 0x494e5155u
+#define QUESTION_QUEUE_MAGIC 0x51555545u
 
 //  IDLE --post--> POSTED --sent--> SENT --take, lose--> ANSWERED --wait--> IDLE; and from any of them, when
 //  the time is up.
 typedef enum { IDLE, POSTED, SENT, ANSWERED } phase_t;
 
-struct inquiry {
+struct question_queue {
     uint32_t magic;
     pthread_mutex_t mutex;
     pthread_cond_t news;
     //  Shared.
     phase_t phase;
-    inquiry_question_t question;
+    question_t question;
     int rc;
     char *json;
     message_error_t error;
@@ -27,14 +27,14 @@ struct inquiry {
     char why [256];
 };
 
-inquiry_t *
-inquiry_new (void)
+question_queue_t *
+question_queue_new (void)
 {
-    inquiry_t *self = calloc (1, sizeof *self);
+    question_queue_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    self->magic = INQUIRY_MAGIC;
-    self->question.tag = INQUIRY_TAG_FIRST;
+    self->magic = QUESTION_QUEUE_MAGIC;
+    self->question.tag = QUESTION_TAG_FIRST;
     pthread_condattr_t monotonic;
     pthread_condattr_init (&monotonic);
     pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
@@ -47,13 +47,13 @@ inquiry_new (void)
 }
 
 void
-inquiry_destroy (inquiry_t **self_p)
+question_queue_destroy (question_queue_t **self_p)
 {
     assert (self_p);
-    inquiry_t *self = *self_p;
+    question_queue_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == INQUIRY_MAGIC);
+    assert (self->magic == QUESTION_QUEUE_MAGIC);
     pthread_cond_destroy (&self->news);
     pthread_mutex_destroy (&self->mutex);
     free (self->json);
@@ -63,16 +63,16 @@ inquiry_destroy (inquiry_t **self_p)
 }
 
 static void
-s_lock (inquiry_t *self)
+s_lock (question_queue_t *self)
 {
-    assert (self && self->magic == INQUIRY_MAGIC);
+    assert (self && self->magic == QUESTION_QUEUE_MAGIC);
     int rc = pthread_mutex_lock (&self->mutex);
     assert (rc == 0);
 }
 
 //  Wakes all threads: those that wait for an answer, and those that wait for a turn.
 static void
-s_move (inquiry_t *self, phase_t phase)
+s_move (question_queue_t *self, phase_t phase)
 {
     self->phase = phase;
     pthread_cond_broadcast (&self->news);
@@ -82,7 +82,7 @@ s_move (inquiry_t *self, phase_t phase)
 //  For the user's threads
 
 void
-inquiry_post (inquiry_t *self, wire_kind_t kind, const char *text)
+question_queue_post (question_queue_t *self, wire_kind_t kind, const char *text)
 {
     s_lock (self);
     //  Each asking thread has a time limit, so a turn comes.
@@ -96,7 +96,7 @@ inquiry_post (inquiry_t *self, wire_kind_t kind, const char *text)
 }
 
 int
-inquiry_wait (inquiry_t *self, int timeout_ms, char **json_p, message_error_t *error)
+question_queue_wait (question_queue_t *self, int timeout_ms, char **json_p, message_error_t *error)
 {
     struct timespec deadline;
     clock_gettime (CLOCK_MONOTONIC, &deadline);
@@ -132,7 +132,7 @@ inquiry_wait (inquiry_t *self, int timeout_ms, char **json_p, message_error_t *e
 //  For the loader's thread
 
 bool
-inquiry_look (inquiry_t *self, inquiry_question_t *question)
+question_queue_look (question_queue_t *self, question_t *question)
 {
     s_lock (self);
     bool posted = self->phase == POSTED;
@@ -143,7 +143,7 @@ inquiry_look (inquiry_t *self, inquiry_question_t *question)
 }
 
 void
-inquiry_sent (inquiry_t *self, uint64_t tag)
+question_queue_sent (question_queue_t *self, uint64_t tag)
 {
     s_lock (self);
     if (self->phase == POSTED && self->question.tag == tag)
@@ -152,7 +152,7 @@ inquiry_sent (inquiry_t *self, uint64_t tag)
 }
 
 static void
-s_read (inquiry_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count)
+s_read (question_queue_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count)
 {
     message_note_t note;
     self->rc = -EPROTO;
@@ -165,9 +165,10 @@ s_read (inquiry_t *self, const wire_head_t *head, const message_frame_t *frames,
 }
 
 bool
-inquiry_take (inquiry_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count)
+question_queue_take (question_queue_t *self, const wire_head_t *head, const message_frame_t *frames,
+    size_t count)
 {
-    if (head->tag < INQUIRY_TAG_FIRST)
+    if (head->tag < QUESTION_TAG_FIRST)
         return false;
     s_lock (self);
     if (self->phase == SENT && head->tag == self->question.tag) {
@@ -180,7 +181,7 @@ inquiry_take (inquiry_t *self, const wire_head_t *head, const message_frame_t *f
 }
 
 void
-inquiry_lose (inquiry_t *self)
+question_queue_lose (question_queue_t *self)
 {
     s_lock (self);
     if (self->phase == SENT) {
@@ -192,7 +193,7 @@ inquiry_lose (inquiry_t *self)
 }
 
 void
-inquiry_close (inquiry_t *self, const char *why)
+question_queue_close (question_queue_t *self, const char *why)
 {
     s_lock (self);
     if (!self->closed) {
