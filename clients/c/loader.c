@@ -9,7 +9,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "address.h"
-#include "handover.h"
+#include "batch_queue.h"
 #include "joining.h"
 #include "loader_thread.h"
 #include "presence.h"
@@ -24,7 +24,7 @@ struct tureen_loader {
     //  Set at birth.
     int timeout_ms;
     joining_t *joining;
-    handover_t *handover;
+    batch_queue_t *batches;
     question_queue_t *questions;
     loader_thread_t *thread;            //  NULL: the state had nothing left
     const tureen_info_t *info;
@@ -60,7 +60,7 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
     if (rc)
         return rc;
-    loader_thread_options_t thread = { .handover = self->handover, .questions = self->questions,
+    loader_thread_options_t thread = { .batches = self->batches, .questions = self->questions,
         .joining = self->joining,
         .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms,
         .rejoin_ms = options->rejoin_ms };
@@ -71,11 +71,11 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
             "(ulimit -u, TasksMax=), or end some", strerror (-rc));
         return rc;
     }
-    if (options->waiting && !handover_wait_report (self->handover, LOADER_QUIET_MS))
+    if (options->waiting && !batch_queue_wait_report (self->batches, LOADER_QUIET_MS))
         s_tell_waiting (self, options, address);
-    rc = handover_wait_open (self->handover, error);
+    rc = batch_queue_wait_open (self->batches, error);
     if (rc == 0)
-        self->info = message_joined_info (handover_joined (self->handover));
+        self->info = message_joined_info (batch_queue_joined (self->batches));
     return rc;
 }
 
@@ -91,7 +91,7 @@ s_finish (tureen_loader_t *self, const state_t *state)
         .rank = joining_rank (self->joining), .nodes = joining_nodes (self->joining),
         .node = joining_node (self->joining) };
     self->info = &self->nothing_left;
-    handover_finish (self->handover);
+    batch_queue_finish (self->batches);
     question_queue_close (self->questions, "the job is over");
 }
 
@@ -102,13 +102,13 @@ s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t
     if (rc)
         return rc;
     self->timeout_ms = options->timeout_ms? options->timeout_ms: LOADER_TIMEOUT_MS;
-    self->handover = handover_new ();
-    if (!self->handover) {
+    self->batches = batch_queue_new ();
+    if (!self->batches) {
         rc = -errno;
         message_fail (error, "no memory or no descriptor");
         return rc;
     }
-    handover_set_tell (self->handover, options->waiting, options->waiting_context);
+    batch_queue_set_tell (self->batches, options->waiting, options->waiting_context);
     self->questions = question_queue_new ();
     if (!self->questions)
         return -ENOMEM;
@@ -147,10 +147,10 @@ tureen_loader_destroy (tureen_loader_t **self_p)
     if (!self)
         return;
     assert (self->magic == LOADER_MAGIC);
-    if (self->handover)
-        handover_stop (self->handover);
+    if (self->batches)
+        batch_queue_stop (self->batches);
     loader_thread_destroy (&self->thread);
-    handover_destroy (&self->handover);
+    batch_queue_destroy (&self->batches);
     question_queue_destroy (&self->questions);
     joining_destroy (&self->joining);
     self->magic = 0;
@@ -162,28 +162,28 @@ tureen_event_t
 tureen_loader_next (tureen_loader_t *self, tureen_batch_t **batch_p)
 {
     assert (self && self->magic == LOADER_MAGIC && batch_p);
-    return handover_take (self->handover, batch_p, -1);
+    return batch_queue_take (self->batches, batch_p, -1);
 }
 
 tureen_event_t
 tureen_loader_next_within (tureen_loader_t *self, tureen_batch_t **batch_p, int timeout_ms)
 {
     assert (self && self->magic == LOADER_MAGIC && batch_p);
-    return handover_take (self->handover, batch_p, timeout_ms);
+    return batch_queue_take (self->batches, batch_p, timeout_ms);
 }
 
 tureen_epoch_t
 tureen_loader_epoch (const tureen_loader_t *self)
 {
     assert (self && self->magic == LOADER_MAGIC);
-    return handover_epoch (self->handover);
+    return batch_queue_epoch (self->batches);
 }
 
 const char *
 tureen_loader_error (const tureen_loader_t *self)
 {
     assert (self && self->magic == LOADER_MAGIC);
-    return handover_error (self->handover);
+    return batch_queue_error (self->batches);
 }
 
 const tureen_info_t *
@@ -208,10 +208,10 @@ tureen_loader_state (tureen_loader_t *self, char **json_p)
         return *json_p? 0: -ENOMEM;
     }
     state_t state;
-    handover_given_t given;
+    batch_queue_given_t given;
     if (!joining_describe (self->joining, self->info, &state))
         return -ENOTSUP;
-    if (!handover_given (self->handover, &given))
+    if (!batch_queue_given (self->batches, &given))
         return -ENOMEM;
     state.epoch = given.epoch;
     state.batches = given.batches;
@@ -227,14 +227,14 @@ char *
 tureen_loader_notice (tureen_loader_t *self)
 {
     assert (self && self->magic == LOADER_MAGIC);
-    return handover_take_notice (self->handover);
+    return batch_queue_take_notice (self->batches);
 }
 
 int
 tureen_loader_unreadable (tureen_loader_t *self, char **json_p)
 {
     assert (self && self->magic == LOADER_MAGIC && json_p);
-    *json_p = handover_unreadable (self->handover);
+    *json_p = batch_queue_unreadable (self->batches);
     return *json_p? 0: -ENOMEM;
 }
 
@@ -243,7 +243,7 @@ static int
 s_ask (tureen_loader_t *self, wire_kind_t kind, const char *text, char **json_p, message_error_t *error)
 {
     question_queue_post (self->questions, kind, text);
-    handover_wake (self->handover);
+    batch_queue_wake (self->batches);
     return question_queue_wait (self->questions, self->timeout_ms, json_p, error);
 }
 
@@ -285,7 +285,7 @@ s_find_job (json_t *status, uint64_t job)
 
 //  Makes the loader's figures from the server's status.
 static char *
-s_stats (const char *text, const handover_figures_t *figures)
+s_stats (const char *text, const batch_queue_figures_t *figures)
 {
     json_t *status = json_loads (text, 0, NULL);
     json_t *job = s_find_job (status, figures->job);
@@ -309,7 +309,7 @@ tureen_loader_stats (tureen_loader_t *self, char **json_p, char *error, size_t e
     *json_p = NULL;
     int rc = s_ask (self, WIRE_STATUS, "{}", &status, &why);
     if (rc == 0) {
-        handover_figures_t figures = handover_figures (self->handover);
+        batch_queue_figures_t figures = batch_queue_figures (self->batches);
         *json_p = s_stats (status, &figures);
         if (!*json_p) {
             message_fail (&why, "out of memory");

@@ -40,7 +40,7 @@ struct loader_thread {
     pthread_t thread;
     bool started;
     //  Set at birth.
-    handover_t *handover;
+    batch_queue_t *batches;
     question_queue_t *questions;
     const joining_t *joining;
     char address [ADDRESS_BYTES];
@@ -97,14 +97,14 @@ s_move (loader_thread_t *self, phase_t next)
 static bool
 s_has_joined (const loader_thread_t *self)
 {
-    return handover_joined (self->handover) != NULL;
+    return batch_queue_joined (self->batches) != NULL;
 }
 
 //  The job cannot be joined: tells the waiting thread.
 static void
 s_refuse (loader_thread_t *self, int rc, const message_error_t *why)
 {
-    handover_report (self->handover, rc, why);
+    batch_queue_report (self->batches, rc, why);
     s_move (self, OVER);
 }
 
@@ -117,7 +117,7 @@ s_fail (loader_thread_t *self, int rc, const message_error_t *why)
     if (!s_has_joined (self))
         s_refuse (self, rc, why);
     else if (self->phase == RUNNING || self->phase == AWAY) {
-        handover_fail (self->handover, why);
+        batch_queue_fail (self->batches, why);
         s_move (self, self->phase == RUNNING? FAILED: OVER);
     }
     else if (self->phase == LEAVING)
@@ -194,7 +194,7 @@ s_send_heartbeat (loader_thread_t *self, int64_t now_ms)
 static bool
 s_describe (const loader_thread_t *self, state_t *state)
 {
-    if (!joining_describe (self->joining, message_joined_info (handover_joined (self->handover)), state))
+    if (!joining_describe (self->joining, message_joined_info (batch_queue_joined (self->batches)), state))
         return false;
     memcpy (state->run, self->run, sizeof state->run);
     state->epoch = position_epoch (self->received);
@@ -242,13 +242,13 @@ s_go_away (loader_thread_t *self, const char *how)
     int64_t now_ms = dealer_now_ms ();
     s_part (self);
     if (s_has_joined (self))
-        handover_retire (self->handover);
+        batch_queue_retire (self->batches);
     question_queue_lose (self->questions);
     rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
         (double) self->rejoin.limit_ms / 1e3);
     if (!self->stream.last)
-        handover_put_notice (self->handover, text.text);
+        batch_queue_put_notice (self->batches, text.text);
     s_move (self, AWAY);
 }
 
@@ -274,7 +274,7 @@ s_wait_for_ranks (loader_thread_t *self, const char *text)
     if (self->phase == AWAY) {
         rejoin_hear (&self->rejoin, text);
         if (!self->gathering && !self->stream.last)
-            handover_put_notice (self->handover, text);
+            batch_queue_put_notice (self->batches, text);
     }
     self->gathering = true;
 }
@@ -325,7 +325,7 @@ s_take_transport (loader_thread_t *self, message_joined_t *joined, attach_t **at
         message_error_t text;
         message_fail (&text, "another user than the server's listens at '%.250s': batches come through the "
             "server's main socket, which is slower", path);
-        handover_put_notice (self->handover, text.text);
+        batch_queue_put_notice (self->batches, text.text);
     }
     if (rc == 0 || rc == -ETIMEDOUT)
         return rc;
@@ -372,7 +372,7 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, attach_t **attach_p)
     const message_joined_t *joined = *joined_p;
     attach_t *attach = *attach_p;
     window_t *window = rc? NULL:
-        handover_window_new (self->handover, joined_p, attach_p, attach? attach_data (attach): NULL,
+        batch_queue_window_new (self->batches, joined_p, attach_p, attach? attach_data (attach): NULL,
         self->stream.before + self->stream.sequence);
     if (window) {
         self->attach = attach;
@@ -381,7 +381,7 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, attach_t **attach_p)
         if (!first)
             position_go_on (self->received);
         stream_begin (&self->stream, joined);
-        handover_open (self->handover, &window, first? &given: NULL);
+        batch_queue_open (self->batches, &window, first? &given: NULL);
     }
     else if (rc == 0)
         rc = -ENOMEM;
@@ -438,7 +438,7 @@ s_come_back (loader_thread_t *self, const tureen_info_t *info, bool again)
         (double) (now_ms - self->rejoin.since_ms) / 1e3, again? "going on": "joined", info->job,
         again && info->forked? ", a fork: its run goes on elsewhere": "");
     if (!self->stream.last)
-        handover_put_notice (self->handover, text.text);
+        batch_queue_put_notice (self->batches, text.text);
 }
 
 static void
@@ -448,7 +448,7 @@ s_begin_running (loader_thread_t *self, const tureen_info_t *info, bool again)
         s_come_back (self, info, again);
     s_move (self, RUNNING);
     if (!again)
-        handover_report (self->handover, 0, NULL);
+        batch_queue_report (self->batches, 0, NULL);
 }
 
 //  Whether JOINED is what was asked for, and fits the earlier joining.
@@ -464,7 +464,7 @@ s_is_ours (const loader_thread_t *self, const message_joined_t *joined, message_
         return message_fail (why, "the server took this process for node %" PRIu32 " of %" PRIu32 ", not "
             "%" PRIu32 " of %" PRIu32,
             info->node, info->nodes, joining_node (self->joining), joining_nodes (self->joining));
-    return !self->received || rejoin_is_same (handover_joined (self->handover), joined, why);
+    return !self->received || rejoin_is_same (batch_queue_joined (self->batches), joined, why);
 }
 
 //  Takes self->message, the JOINED that answers it.
@@ -522,7 +522,7 @@ s_stop_away (loader_thread_t *self, int64_t now_ms)
 
 //  Looks for the server that is gone.
 static void
-s_seek (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
+s_seek (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 {
     message_error_t why;
     if (view->stop) {
@@ -609,9 +609,9 @@ s_take_notice (loader_thread_t *self)
         s_wait_for_ranks (self, note.text);
     else if (!strcmp (note.code, "unreadable")
     &&  message_read_unreadable (self->message.frames, self->message.count, &count, &json, &why))
-        handover_put_unreadable (self->handover, count, json, note.text);
+        batch_queue_put_unreadable (self->batches, count, json, note.text);
     else
-        handover_put_notice (self->handover, note.text);
+        batch_queue_put_notice (self->batches, note.text);
 }
 
 static void
@@ -648,7 +648,7 @@ s_receive (loader_thread_t *self)
 {
     for (int count = 0; count < LOADER_THREAD_BURST; count++) {
         if (self->phase == OVER || self->phase == FAILED || !self->dealer || (self->phase == RUNNING
-        &&  handover_look (self->handover).full))
+        &&  batch_queue_look (self->batches).full))
             return;
         if (!dealer_receive (self->dealer, &self->message))
             return;
@@ -777,7 +777,7 @@ s_patience_ms (const loader_thread_t *self, int64_t now_ms, bool unsent)
 
 //  Tells the server what the user did; leaves when the job is done.
 static void
-s_tell (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
+s_tell (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 {
     if (self->phase != RUNNING && !(self->phase == FAILED && view->stop))
         return;
@@ -805,9 +805,9 @@ s_notice_loss (loader_thread_t *self)
 
 //  Sleeps until an event, and notes it.
 static void
-s_poll (loader_thread_t *self, const handover_view_t *view, int64_t now_ms)
+s_poll (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 {
-    zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = handover_descriptor (self->handover),
+    zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = batch_queue_descriptor (self->batches),
         .events = ZMQ_POLLIN } };
     int count = 1, ring = 0, dealer = 0;
     bool is_news = s_notice_loss (self);
@@ -838,7 +838,7 @@ static void
 s_serve (loader_thread_t *self)
 {
     while (self->phase != OVER) {
-        handover_view_t view = handover_look (self->handover);
+        batch_queue_view_t view = batch_queue_look (self->batches);
         int64_t now_ms = dealer_now_ms ();
         if (self->phase == AWAY)
             s_seek (self, &view, now_ms);
@@ -884,20 +884,20 @@ s_run (void *argument)
 int
 loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options)
 {
-    assert (self_p && options && options->handover && options->questions && options->joining
+    assert (self_p && options && options->batches && options->questions && options->joining
         && options->address && options->credentials);
     *self_p = NULL;
     loader_thread_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
     self->magic = LOADER_THREAD_MAGIC;
-    self->handover = options->handover;
+    self->batches = options->batches;
     self->questions = options->questions;
     self->joining = options->joining;
     self->credentials = *options->credentials;
     self->timeout_ms = options->timeout_ms;
     self->rejoin.limit_ms = options->rejoin_ms? options->rejoin_ms: REJOIN_DEFAULT_MS;
-    self->stream.handover = options->handover;
+    self->stream.batches = options->batches;
     snprintf (self->address, sizeof self->address, "%s", options->address);
     //  Signals are for the user's threads.
     sigset_t all, before;

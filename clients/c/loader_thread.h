@@ -17,7 +17,7 @@
  *                the ring.  AWAY: refused permanently, or the time is up: OVER; the user gets the received
  *                batches, then the error.  A rank that has received everything looks for the server as the
  *                others do: they cannot continue without it, and may lack steps that it has (recent.h).
- *  on close:     loader_thread_destroy after handover_stop: leaves the job if there is one, within
+ *  on close:     loader_thread_destroy after batch_queue_stop: leaves the job if there is one, within
  *                LOADER_THREAD_LEAVE_MS.
  *
  *  A closed ring socket or connection is a symptom: the message that explains it (ENDED, "stopping") may
@@ -25,8 +25,8 @@
  */
 #ifndef LOADER_THREAD_H
 #define LOADER_THREAD_H
+#include "batch_queue.h"
 #include "credentials.h"
-#include "handover.h"
 #include "joining.h"
 #include "question_queue.h"
 
@@ -42,7 +42,7 @@ enum {
 };
 
 typedef struct {
-    handover_t *handover;               //  lent
+    batch_queue_t *batches;               //  lent
     question_queue_t *questions;        //  lent
     const joining_t *joining;           //  lent
     const char *address;                //  copied
@@ -52,9 +52,10 @@ typedef struct {
                                         //  below 0: not at all
 } loader_thread_options_t;
 
-//  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.
+//  Starts the thread, with every signal blocked; batch_queue_wait_open tells whether it joined.  0, or
+//  -errno.
 int loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options) TUREEN_CHECKED;
-//  Ends the thread, after handover_stop (or if it never joined a job).
+//  Ends the thread, after batch_queue_stop (or if it never joined a job).
 void loader_thread_destroy (loader_thread_t **self_p);
 
 #endif

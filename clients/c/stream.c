@@ -49,7 +49,7 @@ stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *e
         return message_fail (error, "the server sent a sample that is none of the epoch's, or twice");
     //  The frame with the bytes is moved from; the ids lie in others.
     if (!recent_add_step (&self->recent, &batch)
-    ||  !handover_put_batch (self->handover, &batch, batch.payload? &message->parts [batch.payload]: NULL))
+    ||  !batch_queue_put_batch (self->batches, &batch, batch.payload? &message->parts [batch.payload]: NULL))
         return message_fail (error, "the server sent a batch into a slot that is not free, or memory is out");
     self->sequence++;
     return true;
@@ -70,6 +70,6 @@ stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_
         return message_fail (error, "out of memory for an epoch's end");
     position_end_epoch (self->received);
     self->last = epoch_end.flags & WIRE_EPOCH_LAST;
-    handover_put_epoch_end (self->handover, &epoch_end);
+    batch_queue_put_epoch_end (self->batches, &epoch_end);
     return true;
 }

@@ -6,14 +6,14 @@
  */
 #ifndef STREAM_H
 #define STREAM_H
+#include "batch_queue.h"
 #include "dealer.h"
-#include "handover.h"
 #include "message.h"
 #include "position.h"
 #include "recent.h"
 
 typedef struct {
-    handover_t *handover;               //  lent
+    batch_queue_t *batches;               //  lent
     position_t *received;                 //  lent
     const message_joined_t *joined;     //  of the present joining, lent
     recent_t recent;                    //  the last messages, over all joinings

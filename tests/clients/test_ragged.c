@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "batch_queue.h"
 #include "golden.h"
-#include "handover.h"
 #include "seed.h"
 
 enum { SLOT_BYTES = 256, BATCH = 2, MOST = 5, LENGTHS_AT = 64, ROUNDS = 200 };
@@ -63,14 +63,14 @@ test_rows_lie_behind_one_another (void **state)
     uint8_t *ring = (uint8_t *) slots;
     assert_true (golden_read (&s_golden, "joined_ragged"));
     message_joined_t *joined = s_joined (&error);
-    handover_t *handover = handover_new ();
+    batch_queue_t *queue = batch_queue_new ();
     attach_t *none = NULL;
-    window_t *window = handover_window_new (handover, &joined, &none, ring, 0);
+    window_t *window = batch_queue_window_new (queue, &joined, &none, ring, 0);
     position_t *position = position_new (NULL, 0, 9);
     assert_true (window && position);
-    handover_open (handover, &window, &position);
-    handover_report (handover, 0, NULL);
-    assert_int_equal (handover_wait_open (handover, &error), 0);
+    batch_queue_open (queue, &window, &position);
+    batch_queue_report (queue, 0, NULL);
+    assert_int_equal (batch_queue_wait_open (queue, &error), 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         int16_t expected [BATCH * MOST], values [BATCH * MOST] = { 0 };
         int64_t offsets [BATCH + 1], lengths [BATCH], ends [BATCH + 1] = { 0 };
@@ -88,9 +88,9 @@ test_rows_lie_behind_one_another (void **state)
         uint64_t ids [BATCH] = { 1, 2 };
         message_batch_t message = { .ids = (uint8_t *) ids, .step = (uint8_t *) ids, .step_count = count,
             .head = { .sequence = round, .slot = round % 4, .count = (uint32_t) count } };
-        assert_true (handover_put_batch (handover, &message, NULL));
+        assert_true (batch_queue_put_batch (queue, &message, NULL));
         tureen_batch_t *batch;
-        assert_int_equal (handover_take (handover, &batch, -1), TUREEN_BATCH);
+        assert_int_equal (batch_queue_take (queue, &batch, -1), TUREEN_BATCH);
         for (int with_values = 0; with_values < 2; with_values++) {
             assert_true (tureen_batch_ragged (batch, "tokens", with_values? values: NULL, offsets));
             if (memcmp (offsets, ends, (count + 1) * sizeof *ends))
@@ -102,7 +102,7 @@ test_rows_lie_behind_one_another (void **state)
         assert_false (tureen_batch_ragged (batch, "none", values, offsets));
         tureen_batch_release (&batch);
     }
-    handover_destroy (&handover);
+    batch_queue_destroy (&queue);
 }
 
 int

@@ -1,4 +1,4 @@
-#include "handover.h"
+#include "batch_queue.h"
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,9 +19,9 @@ typedef enum { BATCH_FREE, BATCH_QUEUED, BATCH_GIVEN } batch_state_t;
 
 struct tureen_batch {
     uint32_t magic;
-    batch_state_t state;                //  under the handover's mutex
+    batch_state_t state;                //  under the queue's mutex
     //  Set when the job is joined.
-    handover_t *handover;
+    batch_queue_t *queue;
     window_t *window;                   //  the window that it belongs to
     const tureen_info_t *info;
     uint64_t *ids;                      //  room for batch_size
@@ -55,7 +55,7 @@ struct window {
     uint32_t magic;
     //  Set at birth.
     message_joined_t *joined;
-    bool lends_joined;                  //  the handover keeps it
+    bool lends_joined;                  //  the queue keeps it
     attach_t *attach;                   //  NULL: inline
     uint64_t sequence_base;             //  how many of the loader's batches came before this window's first
     uint32_t slots;
@@ -64,7 +64,7 @@ struct window {
     //  Of the loader's thread.
     tureen_batch_t *loose [WINDOW_LOOSE_MAX];   //  each with its ids behind it
     size_t loose_count;
-    //  Shared, under the handover's mutex.
+    //  Shared, under the queue's mutex.
     bool retired;
     uint32_t used;
     uint64_t consumed;                  //  as PROGRESS has it
@@ -86,12 +86,12 @@ s_room (const tureen_info_t *info)
 
 //  Makes a FREE batch of zeroed memory; ring and ids (s_room of them) are lent.
 static void
-s_init_batch (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined,
+s_init_batch (tureen_batch_t *self, batch_queue_t *queue, window_t *window, const message_joined_t *joined,
     uint64_t *ids, uint8_t *ring)
 {
     assert (self && self->magic == 0);
     self->magic = BATCH_MAGIC_IDLE;
-    self->handover = handover;
+    self->queue = queue;
     self->window = window;
     self->info = message_joined_info (joined);
     self->ids = ids;
@@ -150,7 +150,7 @@ s_clear_batch (tureen_batch_t *self)
 }
 
 window_t *
-handover_window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
+batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
     uint64_t sequence_base)
 {
     assert (joined_p && *joined_p && attach_p);
@@ -167,7 +167,7 @@ handover_window_new (handover_t *handover, message_joined_t **joined_p, attach_t
     self->ids = ids;
     self->sequence_base = sequence_base;
     for (uint32_t slot = 0; slot < info->slots; slot++)
-        s_init_batch (&self->batches [slot], handover, self, *joined_p, ids + slot * s_room (info),
+        s_init_batch (&self->batches [slot], queue, self, *joined_p, ids + slot * s_room (info),
             base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
     self->joined = *joined_p;
     self->attach = *attach_p;
@@ -177,7 +177,7 @@ handover_window_new (handover_t *handover, message_joined_t **joined_p, attach_t
 }
 
 void
-handover_window_destroy (window_t **self_p)
+batch_queue_window_destroy (window_t **self_p)
 {
     assert (self_p);
     window_t *self = *self_p;
@@ -210,7 +210,7 @@ s_free_loose (window_t *self)
     size_t room = s_room (message_joined_info (self->joined));
     tureen_batch_t *batch = calloc (1, sizeof *batch + room * sizeof *batch->ids);
     if (batch) {
-        s_init_batch (batch, self->batches [0].handover, self, self->joined, (uint64_t *) (batch + 1), NULL);
+        s_init_batch (batch, self->batches [0].queue, self, self->joined, (uint64_t *) (batch + 1), NULL);
         self->loose [self->loose_count++] = batch;
     }
     return batch;
@@ -230,24 +230,24 @@ s_kept (const window_t *self)
 }
 
 //  --------------------------------------------------------------------------
-//  The handover
+//  The queue
 
-#define HANDOVER_MAGIC 0x484e4452u
+#define BATCH_QUEUE_MAGIC 0x42515545u
 
-enum { HANDOVER_NOTICES_MAX = 8 };
+enum { BATCH_QUEUE_NOTICES_MAX = 8 };
 
 typedef struct {
     tureen_batch_t *batch;              //  NULL: an epoch's end
     wire_epoch_end_t epoch_end;
 } entry_t;
 
-struct handover {
+struct batch_queue {
     uint32_t magic;
     //  Set at birth.
     int wakeup;                         //  eventfd
     void (*tell) (void *context, const char *text);     //  NULL: notices are kept
     void *tell_context;
-    //  Set by the first handover_open, before the mutex first tells the user of it.
+    //  Set by the first batch_queue_open, before the mutex first tells the user of it.
     message_joined_t *joined;           //  the first window's, lent to the user
     //  Shared.
     pthread_mutex_t mutex;
@@ -256,15 +256,15 @@ struct handover {
     window_t *retired;
     position_t *position;
     char run [WIRE_RUN_BYTES + 1];
-    entry_t queue [HANDOVER_QUEUE_MAX];
-    size_t queue_first;
-    size_t queue_count;
+    entry_t entries [BATCH_QUEUE_MAX];
+    size_t first_entry;
+    size_t entry_count;
     uint32_t given;                     //  batches that the user has
-    char *notices [HANDOVER_NOTICES_MAX];
+    char *notices [BATCH_QUEUE_NOTICES_MAX];
     size_t notice_count;
     char *unreadable;                   //  JSON; NULL: nothing was told
     uint64_t unreadable_told;           //  the greatest number in a notice
-    handover_figures_t figures;
+    batch_queue_figures_t figures;
     bool reported;
     int report_rc;
     bool over;                          //  the last epoch's end was taken
@@ -274,13 +274,13 @@ struct handover {
     tureen_epoch_t epoch;
 };
 
-handover_t *
-handover_new (void)
+batch_queue_t *
+batch_queue_new (void)
 {
-    handover_t *self = calloc (1, sizeof *self);
+    batch_queue_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    self->magic = HANDOVER_MAGIC;
+    self->magic = BATCH_QUEUE_MAGIC;
     pthread_condattr_t monotonic;
     pthread_condattr_init (&monotonic);
     pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
@@ -291,26 +291,26 @@ handover_new (void)
     pthread_condattr_destroy (&monotonic);
     self->wakeup = eventfd (0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (self->wakeup < 0)
-        handover_destroy (&self);
+        batch_queue_destroy (&self);
     return self;
 }
 
 void
-handover_destroy (handover_t **self_p)
+batch_queue_destroy (batch_queue_t **self_p)
 {
     assert (self_p);
-    handover_t *self = *self_p;
+    batch_queue_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == HANDOVER_MAGIC);
+    assert (self->magic == BATCH_QUEUE_MAGIC);
     assert (self->given == 0);
     int saved = errno;
     while (self->retired) {
         window_t *window = self->retired;
         self->retired = window->next;
-        handover_window_destroy (&window);
+        batch_queue_window_destroy (&window);
     }
-    handover_window_destroy (&self->window);
+    batch_queue_window_destroy (&self->window);
     message_joined_destroy (&self->joined);
     position_destroy (&self->position);
     for (size_t index = 0; index < self->notice_count; index++)
@@ -327,34 +327,34 @@ handover_destroy (handover_t **self_p)
 }
 
 static void
-s_lock (handover_t *self)
+s_lock (batch_queue_t *self)
 {
-    assert (self && self->magic == HANDOVER_MAGIC);
+    assert (self && self->magic == BATCH_QUEUE_MAGIC);
     int rc = pthread_mutex_lock (&self->mutex);
     assert (rc == 0);
 }
 
 static void
-s_unlock (handover_t *self)
+s_unlock (batch_queue_t *self)
 {
     int rc = pthread_mutex_unlock (&self->mutex);
     assert (rc == 0);
 }
 
 void
-handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context)
+batch_queue_set_tell (batch_queue_t *self, void (*tell) (void *context, const char *text), void *context)
 {
-    assert (self && self->magic == HANDOVER_MAGIC);
+    assert (self && self->magic == BATCH_QUEUE_MAGIC);
     self->tell = tell;
     self->tell_context = context;
 }
 
 //  Under the mutex, except the user's function.  No other thread takes notices yet.
 static void
-s_tell_notice (handover_t *self)
+s_tell_notice (batch_queue_t *self)
 {
     s_unlock (self);
-    char *text = handover_take_notice (self);
+    char *text = batch_queue_take_notice (self);
     if (text)
         self->tell (self->tell_context, text);
     free (text);
@@ -363,7 +363,7 @@ s_tell_notice (handover_t *self)
 
 //  The counter of an eventfd does not fill up in a lifetime.
 void
-handover_wake (handover_t *self)
+batch_queue_wake (batch_queue_t *self)
 {
     uint64_t one = 1;
     ssize_t written = write (self->wakeup, &one, sizeof one);
@@ -374,7 +374,7 @@ handover_wake (handover_t *self)
 //  For the loader's thread
 
 void
-handover_open (handover_t *self, window_t **window_p, position_t **position_p)
+batch_queue_open (batch_queue_t *self, window_t **window_p, position_t **position_p)
 {
     s_lock (self);
     assert (!self->window && (self->joined != NULL) == (position_p == NULL));
@@ -395,7 +395,7 @@ handover_open (handover_t *self, window_t **window_p, position_t **position_p)
 
 //  Takes an unused retired window off the list, which the caller destroys without the lock; NULL: none.
 static window_t *
-s_forget (handover_t *self, window_t *window)
+s_forget (batch_queue_t *self, window_t *window)
 {
     if (!window->retired || window->used)
         return NULL;
@@ -407,7 +407,7 @@ s_forget (handover_t *self, window_t *window)
 }
 
 void
-handover_retire (handover_t *self)
+batch_queue_retire (batch_queue_t *self)
 {
     s_lock (self);
     window_t *window = self->window;
@@ -419,18 +419,18 @@ handover_retire (handover_t *self)
     self->retired = window;
     window = s_forget (self, window);
     s_unlock (self);
-    handover_window_destroy (&window);
+    batch_queue_window_destroy (&window);
 }
 
 void
-handover_finish (handover_t *self)
+batch_queue_finish (batch_queue_t *self)
 {
-    assert (self && self->magic == HANDOVER_MAGIC && !self->joined);
+    assert (self && self->magic == BATCH_QUEUE_MAGIC && !self->joined);
     self->over = true;
 }
 
 void
-handover_report (handover_t *self, int rc, const message_error_t *why)
+batch_queue_report (batch_queue_t *self, int rc, const message_error_t *why)
 {
     s_lock (self);
     assert (!self->reported && rc <= 0);
@@ -444,15 +444,15 @@ handover_report (handover_t *self, int rc, const message_error_t *why)
 
 //  Appends an entry; the loader's thread has checked for room.
 static void
-s_append (handover_t *self, const entry_t *entry)
+s_append (batch_queue_t *self, const entry_t *entry)
 {
-    assert (self->queue_count < HANDOVER_QUEUE_MAX);
-    self->queue [(self->queue_first + self->queue_count++) % HANDOVER_QUEUE_MAX] = *entry;
+    assert (self->entry_count < BATCH_QUEUE_MAX);
+    self->entries [(self->first_entry + self->entry_count++) % BATCH_QUEUE_MAX] = *entry;
     pthread_cond_signal (&self->news);
 }
 
 bool
-handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *payload)
+batch_queue_put_batch (batch_queue_t *self, const message_batch_t *from, zmq_msg_t *payload)
 {
     //  The present window changes on our thread only.
     window_t *window = self->window;
@@ -478,7 +478,7 @@ handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *pa
 }
 
 void
-handover_put_epoch_end (handover_t *self, const wire_epoch_end_t *epoch_end)
+batch_queue_put_epoch_end (batch_queue_t *self, const wire_epoch_end_t *epoch_end)
 {
     s_lock (self);
     if (!self->failed && !self->stopped)
@@ -487,7 +487,7 @@ handover_put_epoch_end (handover_t *self, const wire_epoch_end_t *epoch_end)
 }
 
 void
-handover_fail (handover_t *self, const message_error_t *why)
+batch_queue_fail (batch_queue_t *self, const message_error_t *why)
 {
     s_lock (self);
     if (!self->failed) {
@@ -500,9 +500,9 @@ handover_fail (handover_t *self, const message_error_t *why)
 
 //  Under the mutex; takes the text over.
 static void
-s_add_notice (handover_t *self, char *copy)
+s_add_notice (batch_queue_t *self, char *copy)
 {
-    if (self->notice_count == HANDOVER_NOTICES_MAX) {
+    if (self->notice_count == BATCH_QUEUE_NOTICES_MAX) {
         free (self->notices [0]);
         memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
     }
@@ -513,7 +513,7 @@ s_add_notice (handover_t *self, char *copy)
 }
 
 void
-handover_put_notice (handover_t *self, const char *text)
+batch_queue_put_notice (batch_queue_t *self, const char *text)
 {
     char *copy = strdup (text);
     s_lock (self);
@@ -522,7 +522,7 @@ handover_put_notice (handover_t *self, const char *text)
 }
 
 void
-handover_put_unreadable (handover_t *self, uint64_t count, char *json, const char *text)
+batch_queue_put_unreadable (batch_queue_t *self, uint64_t count, char *json, const char *text)
 {
     char *copy = strdup (text);
     s_lock (self);
@@ -537,13 +537,13 @@ handover_put_unreadable (handover_t *self, uint64_t count, char *json, const cha
     free (copy);
 }
 
-handover_view_t
-handover_look (handover_t *self)
+batch_queue_view_t
+batch_queue_look (batch_queue_t *self)
 {
     uint64_t waste;
     ssize_t got = read (self->wakeup, &waste, sizeof waste);
     (void) got;                         //  an empty counter is fine, too
-    handover_view_t view = { 0 };
+    batch_queue_view_t view = { 0 };
     s_lock (self);
     window_t *window = self->window;
     if (window) {
@@ -551,8 +551,8 @@ handover_look (handover_t *self)
         view.progress.released = window->released;
         view.progress.kept = s_kept (window);
     }
-    view.queued = self->queue_count;
-    view.full = self->queue_count == HANDOVER_QUEUE_MAX;
+    view.queued = self->entry_count;
+    view.full = self->entry_count == BATCH_QUEUE_MAX;
     view.stop = self->stopped;
     view.leave = self->stopped || (self->over && self->given == 0);
     s_unlock (self);
@@ -560,9 +560,9 @@ handover_look (handover_t *self)
 }
 
 int
-handover_descriptor (const handover_t *self)
+batch_queue_descriptor (const batch_queue_t *self)
 {
-    assert (self && self->magic == HANDOVER_MAGIC);
+    assert (self && self->magic == BATCH_QUEUE_MAGIC);
     return self->wakeup;
 }
 
@@ -584,7 +584,7 @@ s_deadline (int timeout_ms)
 }
 
 bool
-handover_wait_report (handover_t *self, int timeout_ms)
+batch_queue_wait_report (batch_queue_t *self, int timeout_ms)
 {
     s_lock (self);
     struct timespec deadline = s_deadline (timeout_ms);
@@ -597,7 +597,7 @@ handover_wait_report (handover_t *self, int timeout_ms)
 }
 
 int
-handover_wait_open (handover_t *self, message_error_t *why)
+batch_queue_wait_open (batch_queue_t *self, message_error_t *why)
 {
     s_lock (self);
     while (!self->reported || (self->tell && self->notice_count))
@@ -622,31 +622,31 @@ s_seconds (void)
 
 //  Waits for something to take.  False: the time is over.
 static bool
-s_wait (handover_t *self, int timeout_ms)
+s_wait (batch_queue_t *self, int timeout_ms)
 {
-    if (self->queue_count || self->over || self->failed)
+    if (self->entry_count || self->over || self->failed)
         return true;
     //  The server may be waiting for this `consumed` before it fills the last slot, and no release is near.
     if (self->window && self->window->looked != self->window->consumed)
-        handover_wake (self);
+        batch_queue_wake (self);
     struct timespec deadline = timeout_ms < 0? (struct timespec) { 0 }: s_deadline (timeout_ms);
     int rc = 0;
-    while (!self->queue_count && !self->over && !self->failed && rc != ETIMEDOUT)
+    while (!self->entry_count && !self->over && !self->failed && rc != ETIMEDOUT)
         if (timeout_ms < 0)
             pthread_cond_wait (&self->news, &self->mutex);
         else
             rc = pthread_cond_timedwait (&self->news, &self->mutex, &deadline);
-    return self->queue_count || self->over || self->failed;
+    return self->entry_count || self->over || self->failed;
 }
 
 //  Takes the first entry off the queue, which has one.
 static tureen_event_t
-s_take (handover_t *self, tureen_batch_t **batch_p)
+s_take (batch_queue_t *self, tureen_batch_t **batch_p)
 {
-    bool was_full = self->queue_count == HANDOVER_QUEUE_MAX;
-    entry_t entry = self->queue [self->queue_first];
-    self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
-    self->queue_count--;
+    bool was_full = self->entry_count == BATCH_QUEUE_MAX;
+    entry_t entry = self->entries [self->first_entry];
+    self->first_entry = (self->first_entry + 1) % BATCH_QUEUE_MAX;
+    self->entry_count--;
     if (entry.batch) {
         tureen_batch_t *batch = *batch_p = entry.batch;
         batch->state = BATCH_GIVEN;
@@ -668,12 +668,12 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
     //  `consumed` alone does not wake the loader's thread: it goes with the next release, or when a user's
     //  thread waits.
     if (was_full || self->over)
-        handover_wake (self);
+        batch_queue_wake (self);
     return entry.batch? TUREEN_BATCH: TUREEN_EPOCH_END;
 }
 
 tureen_event_t
-handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
+batch_queue_take (batch_queue_t *self, tureen_batch_t **batch_p, int timeout_ms)
 {
     *batch_p = NULL;
     double begin = s_seconds ();
@@ -682,7 +682,7 @@ handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
     bool ready = s_wait (self, timeout_ms);
     self->figures.waited_seconds += s_seconds () - begin;
     if (ready) {
-        if (self->queue_count && !self->over)
+        if (self->entry_count && !self->over)
             event = s_take (self, batch_p);
         else
             event = self->over? TUREEN_END: TUREEN_ERROR;
@@ -695,7 +695,7 @@ handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
 }
 
 void
-handover_release (handover_t *self, tureen_batch_t *batch)
+batch_queue_release (batch_queue_t *self, tureen_batch_t *batch)
 {
     batch->magic = BATCH_MAGIC_IDLE;
     s_clear_batch (batch);
@@ -709,32 +709,32 @@ handover_release (handover_t *self, tureen_batch_t *batch)
         window->released = batch->head.sequence + 1;
     window = s_forget (self, window);
     s_unlock (self);
-    handover_window_destroy (&window);
-    handover_wake (self);
+    batch_queue_window_destroy (&window);
+    batch_queue_wake (self);
 }
 
 void
-handover_stop (handover_t *self)
+batch_queue_stop (batch_queue_t *self)
 {
     s_lock (self);
     assert (self->given == 0);          //  the caller's mistake: a batch was not released
     self->stopped = true;
-    while (self->queue_count) {
-        entry_t *entry = &self->queue [self->queue_first];
+    while (self->entry_count) {
+        entry_t *entry = &self->entries [self->first_entry];
         if (entry->batch) {
             s_clear_batch (entry->batch);
             entry->batch->state = BATCH_FREE;
             entry->batch->window->used--;
         }
-        self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
-        self->queue_count--;
+        self->first_entry = (self->first_entry + 1) % BATCH_QUEUE_MAX;
+        self->entry_count--;
     }
     s_unlock (self);
-    handover_wake (self);
+    batch_queue_wake (self);
 }
 
 tureen_epoch_t
-handover_epoch (handover_t *self)
+batch_queue_epoch (batch_queue_t *self)
 {
     s_lock (self);
     tureen_epoch_t epoch = self->epoch;
@@ -743,7 +743,7 @@ handover_epoch (handover_t *self)
 }
 
 const char *
-handover_error (handover_t *self)
+batch_queue_error (batch_queue_t *self)
 {
     s_lock (self);
     //  Written once, before `failed`, so it can be lent.
@@ -753,14 +753,14 @@ handover_error (handover_t *self)
 }
 
 const message_joined_t *
-handover_joined (const handover_t *self)
+batch_queue_joined (const batch_queue_t *self)
 {
-    assert (self && self->magic == HANDOVER_MAGIC);
+    assert (self && self->magic == BATCH_QUEUE_MAGIC);
     return self->joined;
 }
 
 char *
-handover_unreadable (handover_t *self)
+batch_queue_unreadable (batch_queue_t *self)
 {
     s_lock (self);
     char *copy = strdup (self->unreadable? self->unreadable: "{\"count\":0,\"samples\":[]}");
@@ -769,7 +769,7 @@ handover_unreadable (handover_t *self)
 }
 
 char *
-handover_take_notice (handover_t *self)
+batch_queue_take_notice (batch_queue_t *self)
 {
     s_lock (self);
     char *text = self->notice_count? self->notices [0]: NULL;
@@ -780,10 +780,10 @@ handover_take_notice (handover_t *self)
 }
 
 bool
-handover_given (handover_t *self, handover_given_t *given)
+batch_queue_given (batch_queue_t *self, batch_queue_given_t *given)
 {
     s_lock (self);
-    *given = (handover_given_t) { .epoch = position_epoch (self->position),
+    *given = (batch_queue_given_t) { .epoch = position_epoch (self->position),
         .batches = position_batches (self->position) };
     memcpy (given->run, self->run, sizeof given->run);
     bool fine = position_taken (self->position, &given->taken) && position_cut (self->position, &given->cut);
@@ -793,11 +793,11 @@ handover_given (handover_t *self, handover_given_t *given)
     return fine;
 }
 
-handover_figures_t
-handover_figures (handover_t *self)
+batch_queue_figures_t
+batch_queue_figures (batch_queue_t *self)
 {
     s_lock (self);
-    handover_figures_t figures = self->figures;
+    batch_queue_figures_t figures = self->figures;
     s_unlock (self);
     return figures;
 }
@@ -905,5 +905,5 @@ tureen_batch_release (tureen_batch_t **self_p)
         return;
     assert (self->magic == BATCH_MAGIC);
     *self_p = NULL;
-    handover_release (self->handover, self);
+    batch_queue_release (self->queue, self);
 }

@@ -1,4 +1,4 @@
-//  The handover alone, without sockets: against a simple model, and with the two sides in threads of their
+//  The queue alone, without sockets: against a simple model, and with the two sides in threads of their
 //  own.
 #include <stdarg.h>
 #include <setjmp.h>
@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "handover.h"
+#include "batch_queue.h"
 #include "seed.h"
 
 enum { SLOT_BYTES = 64, BATCH = 2, ROUNDS = 200, STEPS = 400, LOOSE = 3 };
 
 static uint8_t s_ring [WIRE_SLOTS_MAX * SLOT_BYTES];
 
-static handover_t *
+static batch_queue_t *
 s_open (uint32_t slots)
 {
     char text [512];
@@ -31,30 +31,30 @@ s_open (uint32_t slots)
     message_joined_t *joined;
     if (!message_read_joined (frames, 2, BATCH, &joined, &error))
         fail_msg ("%s", error.text);
-    handover_t *handover = handover_new ();
-    assert_non_null (handover);
+    batch_queue_t *queue = batch_queue_new ();
+    assert_non_null (queue);
     attach_t *none = NULL;
-    window_t *window = handover_window_new (handover, &joined, &none, s_ring, 0);
+    window_t *window = batch_queue_window_new (queue, &joined, &none, s_ring, 0);
     position_t *position = position_new (NULL, 0, 9);
     assert_true (window && position);
-    handover_open (handover, &window, &position);
-    handover_report (handover, 0, NULL);
-    assert_int_equal (handover_wait_open (handover, &error), 0);
-    return handover;
+    batch_queue_open (queue, &window, &position);
+    batch_queue_report (queue, 0, NULL);
+    assert_int_equal (batch_queue_wait_open (queue, &error), 0);
+    return queue;
 }
 
 static bool
-s_put (handover_t *handover, uint64_t sequence, uint32_t slot)
+s_put (batch_queue_t *queue, uint64_t sequence, uint32_t slot)
 {
     uint64_t ids [BATCH] = { sequence, sequence };
     message_batch_t batch = { .head = { .sequence = sequence, .slot = slot, .count = BATCH },
         .ids = (uint8_t *) ids,
         .step = (uint8_t *) ids, .step_count = BATCH };
     if (slot != WIRE_SLOT_NONE)
-        return handover_put_batch (handover, &batch, NULL);
+        return batch_queue_put_batch (queue, &batch, NULL);
     zmq_msg_t payload;
     zmq_msg_init_size (&payload, SLOT_BYTES);
-    bool fine = handover_put_batch (handover, &batch, &payload);
+    bool fine = batch_queue_put_batch (queue, &batch, &payload);
     zmq_msg_close (&payload);
     return fine;
 }
@@ -110,21 +110,21 @@ s_find (const model_t *model, place_t place, uint64_t *random)
 }
 
 static void
-s_step_put (model_t *model, handover_t *handover, uint64_t *random)
+s_step_put (model_t *model, batch_queue_t *queue, uint64_t *random)
 {
     uint32_t slot = s_find (model, EMPTY, random);
     if (slot == UINT32_MAX)
         return;
-    assert_true (s_put (handover, model->next, slot < model->slots? slot: WIRE_SLOT_NONE));
+    assert_true (s_put (queue, model->next, slot < model->slots? slot: WIRE_SLOT_NONE));
     model->place [slot] = QUEUED;
     model->sequence [slot] = model->next++;
 }
 
 static void
-s_step_take (model_t *model, handover_t *handover)
+s_step_take (model_t *model, batch_queue_t *queue)
 {
     tureen_batch_t *batch;
-    tureen_event_t event = handover_take (handover, &batch, 0);
+    tureen_event_t event = batch_queue_take (queue, &batch, 0);
     assert_int_equal (event, model->consumed < model->next? TUREEN_BATCH: TUREEN_TIMEOUT);
     if (event != TUREEN_BATCH)
         return;
@@ -154,14 +154,14 @@ test_progress_frees_what_is_released_and_nothing_else (void **state)
     for (uint64_t round = 0, seed = test_seed (); round < ROUNDS; round++, seed++) {
         uint64_t random = seed;
         model_t model = { .slots = 3 + (uint32_t) test_below (&random, round % 4? 4: WIRE_SLOTS_MAX - 2) };
-        handover_t *handover = s_open (model.slots);
+        batch_queue_t *queue = s_open (model.slots);
         for (int step = 0; step < STEPS; step++) {
             switch (test_below (&random, 4)) {
-                case 0: s_step_put (&model, handover, &random); break;
-                case 1: s_step_take (&model, handover); break;
+                case 0: s_step_put (&model, queue, &random); break;
+                case 1: s_step_take (&model, queue); break;
                 case 2: s_step_release (&model, &random); break;
                 default: {
-                    handover_view_t view = handover_look (handover);
+                    batch_queue_view_t view = batch_queue_look (queue);
                     if (!s_obey (&model, &view.progress))
                         fail_msg ("seed %" PRIu64 ", step %d: consumed %" PRIu64 " released %" PRIu64
                             " kept %" PRIx64,
@@ -171,8 +171,8 @@ test_progress_frees_what_is_released_and_nothing_else (void **state)
         }
         for (uint32_t slot = 0; slot < model.slots + LOOSE; slot++)
             tureen_batch_release (&model.batch [slot]);
-        handover_stop (handover);
-        handover_destroy (&handover);
+        batch_queue_stop (queue);
+        batch_queue_destroy (&queue);
     }
 }
 
@@ -182,26 +182,26 @@ static void
 test_a_slot_in_use_is_refused (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
-    assert_true (s_put (handover, 0, 1));
-    assert_false (s_put (handover, 1, 1));
+    batch_queue_t *queue = s_open (3);
+    assert_true (s_put (queue, 0, 1));
+    assert_false (s_put (queue, 1, 1));
     tureen_batch_t *batch;
-    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_BATCH);
-    assert_false (s_put (handover, 1, 1));
+    assert_int_equal (batch_queue_take (queue, &batch, 0), TUREEN_BATCH);
+    assert_false (s_put (queue, 1, 1));
     tureen_batch_release (&batch);
-    assert_true (s_put (handover, 1, 1));
+    assert_true (s_put (queue, 1, 1));
     //  Of what is in no slot there are only so many.
     for (uint64_t count = 0; count < WINDOW_LOOSE_MAX; count++)
-        assert_true (s_put (handover, 2 + count, WIRE_SLOT_NONE));
-    assert_false (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
-    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_BATCH);
+        assert_true (s_put (queue, 2 + count, WIRE_SLOT_NONE));
+    assert_false (s_put (queue, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
+    assert_int_equal (batch_queue_take (queue, &batch, 0), TUREEN_BATCH);
     tureen_batch_release (&batch);
-    assert_false (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
-    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_BATCH);
+    assert_false (s_put (queue, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
+    assert_int_equal (batch_queue_take (queue, &batch, 0), TUREEN_BATCH);
     tureen_batch_release (&batch);
-    assert_true (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
-    handover_stop (handover);
-    handover_destroy (&handover);
+    assert_true (s_put (queue, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
 }
 
 //  The queue fills with ends of epochs; then it is full and says so, and room wakes the loader's thread.
@@ -209,23 +209,23 @@ static void
 test_a_full_queue_says_so (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
+    batch_queue_t *queue = s_open (3);
     wire_epoch_end_t end = { 0 };
-    for (int count = 0; count < HANDOVER_QUEUE_MAX; count++) {
-        assert_false (handover_look (handover).full);
+    for (int count = 0; count < BATCH_QUEUE_MAX; count++) {
+        assert_false (batch_queue_look (queue).full);
         end.epoch = (uint64_t) count;
-        handover_put_epoch_end (handover, &end);
+        batch_queue_put_epoch_end (queue, &end);
     }
-    assert_true (handover_look (handover).full);
-    struct pollfd wakeup = { .fd = handover_descriptor (handover), .events = POLLIN };
+    assert_true (batch_queue_look (queue).full);
+    struct pollfd wakeup = { .fd = batch_queue_descriptor (queue), .events = POLLIN };
     assert_int_equal (poll (&wakeup, 1, 0), 0);
     tureen_batch_t *batch;
-    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_EPOCH_END);
+    assert_int_equal (batch_queue_take (queue, &batch, 0), TUREEN_EPOCH_END);
     assert_int_equal (poll (&wakeup, 1, 0), 1);
-    assert_false (handover_look (handover).full);
+    assert_false (batch_queue_look (queue).full);
     assert_int_equal (poll (&wakeup, 1, 0), 0);
-    handover_stop (handover);
-    handover_destroy (&handover);
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
 }
 
 //  A user's thread that finds nothing to take has told the loader's thread what it took: the server may wait
@@ -234,25 +234,25 @@ static void
 test_waiting_reports_what_was_taken (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
-    struct pollfd wakeup = { .fd = handover_descriptor (handover), .events = POLLIN };
+    batch_queue_t *queue = s_open (3);
+    struct pollfd wakeup = { .fd = batch_queue_descriptor (queue), .events = POLLIN };
     tureen_batch_t *held [2], *none;
-    assert_true (s_put (handover, 0, 0));
-    assert_true (s_put (handover, 1, 1));
+    assert_true (s_put (queue, 0, 0));
+    assert_true (s_put (queue, 1, 1));
     for (int index = 0; index < 2; index++)
-        assert_int_equal (handover_take (handover, &held [index], -1), TUREEN_BATCH);
+        assert_int_equal (batch_queue_take (queue, &held [index], -1), TUREEN_BATCH);
     //  As long as there are batches to take it costs nothing.
     assert_int_equal (poll (&wakeup, 1, 0), 0);
-    assert_int_equal (handover_take (handover, &none, 0), TUREEN_TIMEOUT);
+    assert_int_equal (batch_queue_take (queue, &none, 0), TUREEN_TIMEOUT);
     assert_int_equal (poll (&wakeup, 1, 0), 1);
-    assert_int_equal (handover_look (handover).progress.consumed, 2);
+    assert_int_equal (batch_queue_look (queue).progress.consumed, 2);
     //  The loader's thread knows: no need to wake it again.
-    assert_int_equal (handover_take (handover, &none, 0), TUREEN_TIMEOUT);
+    assert_int_equal (batch_queue_take (queue, &none, 0), TUREEN_TIMEOUT);
     assert_int_equal (poll (&wakeup, 1, 0), 0);
     for (int index = 0; index < 2; index++)
         tureen_batch_release (&held [index]);
-    handover_stop (handover);
-    handover_destroy (&handover);
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
 }
 
 //  What came before a failure is given, then the failure; what comes after it is dropped.
@@ -260,22 +260,22 @@ static void
 test_a_failure_waits_its_turn (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
+    batch_queue_t *queue = s_open (3);
     message_error_t first = { "first" }, second = { "second" };
-    assert_true (s_put (handover, 0, 0));
-    assert_string_equal (handover_error (handover), "");
-    handover_fail (handover, &first);
-    handover_fail (handover, &second);
-    assert_true (s_put (handover, 1, 1));
+    assert_true (s_put (queue, 0, 0));
+    assert_string_equal (batch_queue_error (queue), "");
+    batch_queue_fail (queue, &first);
+    batch_queue_fail (queue, &second);
+    assert_true (s_put (queue, 1, 1));
     tureen_batch_t *batch, *none;
-    assert_int_equal (handover_take (handover, &batch, -1), TUREEN_BATCH);
-    assert_int_equal (handover_take (handover, &none, -1), TUREEN_ERROR);
-    assert_string_equal (handover_error (handover), "first");
-    assert_false (handover_look (handover).leave);
+    assert_int_equal (batch_queue_take (queue, &batch, -1), TUREEN_BATCH);
+    assert_int_equal (batch_queue_take (queue, &none, -1), TUREEN_ERROR);
+    assert_string_equal (batch_queue_error (queue), "first");
+    assert_false (batch_queue_look (queue).leave);
     tureen_batch_release (&batch);
-    handover_stop (handover);
-    assert_true (handover_look (handover).leave);
-    handover_destroy (&handover);
+    batch_queue_stop (queue);
+    assert_true (batch_queue_look (queue).leave);
+    batch_queue_destroy (&queue);
 }
 
 //  After the last end has been taken, a failure is not reported; the job leaves when all is released.
@@ -283,21 +283,21 @@ static void
 test_the_last_end_wins_over_a_failure (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
+    batch_queue_t *queue = s_open (3);
     wire_epoch_end_t end = { .flags = WIRE_EPOCH_LAST };
     message_error_t late = { "late" };
-    assert_true (s_put (handover, 0, 0));
-    handover_put_epoch_end (handover, &end);
-    handover_fail (handover, &late);
+    assert_true (s_put (queue, 0, 0));
+    batch_queue_put_epoch_end (queue, &end);
+    batch_queue_fail (queue, &late);
     tureen_batch_t *batch, *none;
-    assert_int_equal (handover_take (handover, &batch, -1), TUREEN_BATCH);
-    assert_int_equal (handover_take (handover, &none, -1), TUREEN_EPOCH_END);
-    assert_int_equal (handover_take (handover, &none, -1), TUREEN_END);
-    assert_false (handover_look (handover).leave);
+    assert_int_equal (batch_queue_take (queue, &batch, -1), TUREEN_BATCH);
+    assert_int_equal (batch_queue_take (queue, &none, -1), TUREEN_EPOCH_END);
+    assert_int_equal (batch_queue_take (queue, &none, -1), TUREEN_END);
+    assert_false (batch_queue_look (queue).leave);
     tureen_batch_release (&batch);
-    assert_true (handover_look (handover).leave);
-    handover_stop (handover);
-    handover_destroy (&handover);
+    assert_true (batch_queue_look (queue).leave);
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
 }
 
 //  --------------------------------------------------------------------------
@@ -306,7 +306,7 @@ test_the_last_end_wins_over_a_failure (void **state)
 enum { USERS = 3, USERS_BATCHES = 3000, USERS_SLOTS = 5 };
 
 typedef struct {
-    handover_t *handover;
+    batch_queue_t *queue;
     atomic_bool failed;
 } threads_t;
 
@@ -317,20 +317,20 @@ s_loader (void *argument)
     uint64_t sequence = 0, in_slot [USERS_SLOTS];
     bool busy [USERS_SLOTS] = { false };
     while (sequence < USERS_BATCHES) {
-        struct pollfd wakeup = { .fd = handover_descriptor (threads->handover), .events = POLLIN };
-        handover_view_t view = handover_look (threads->handover);
+        struct pollfd wakeup = { .fd = batch_queue_descriptor (threads->queue), .events = POLLIN };
+        batch_queue_view_t view = batch_queue_look (threads->queue);
         for (uint32_t slot = 0; slot < USERS_SLOTS && sequence < USERS_BATCHES; slot++) {
             if (busy [slot] && (in_slot [slot] >= view.progress.released || (view.progress.kept >> slot & 1)))
                 continue;
             memset (s_ring + slot * SLOT_BYTES, (int) sequence, SLOT_BYTES);
-            busy [slot] = s_put (threads->handover, in_slot [slot] = sequence, slot);
+            busy [slot] = s_put (threads->queue, in_slot [slot] = sequence, slot);
             threads->failed |= !busy [slot];
             sequence++;
         }
         poll (&wakeup, 1, 1000);
     }
     wire_epoch_end_t end = { .flags = WIRE_EPOCH_LAST };
-    handover_put_epoch_end (threads->handover, &end);
+    batch_queue_put_epoch_end (threads->queue, &end);
     return NULL;
 }
 
@@ -339,7 +339,7 @@ s_user (void *argument)
 {
     threads_t *threads = argument;
     tureen_batch_t *held = NULL, *batch;
-    while (handover_take (threads->handover, &batch, -1) != TUREEN_END) {
+    while (batch_queue_take (threads->queue, &batch, -1) != TUREEN_END) {
         tureen_array_t array;
         if (!batch)
             continue;
@@ -365,7 +365,7 @@ static void
 test_many_threads (void **state)
 {
     (void) state;
-    threads_t threads = { .handover = s_open (USERS_SLOTS) };
+    threads_t threads = { .queue = s_open (USERS_SLOTS) };
     pthread_t loader, users [USERS];
     assert_int_equal (pthread_create (&loader, NULL, s_loader, &threads), 0);
     for (int index = 0; index < USERS; index++)
@@ -374,12 +374,12 @@ test_many_threads (void **state)
     for (int index = 0; index < USERS; index++)
         pthread_join (users [index], NULL);
     assert_false (threads.failed);
-    handover_view_t view = handover_look (threads.handover);
+    batch_queue_view_t view = batch_queue_look (threads.queue);
     assert_int_equal (view.progress.released, USERS_BATCHES);
     assert_int_equal (view.progress.kept, 0);
     assert_true (view.leave);
-    handover_stop (threads.handover);
-    handover_destroy (&threads.handover);
+    batch_queue_stop (threads.queue);
+    batch_queue_destroy (&threads.queue);
 }
 
 //  Guards: what is said of unreadable samples is kept as it was said last, and is a notice where more are
@@ -388,27 +388,27 @@ static void
 test_unreadable_samples (void **state)
 {
     (void) state;
-    handover_t *handover = s_open (3);
+    batch_queue_t *queue = s_open (3);
     static const struct { uint64_t count; const char *json; bool is_notice; } said [] = {
         { 2, "{\"count\":2}", true }, { 2, "{\"count\":2,\"again\":1}", false },
         { 0, "{\"count\":0}", false },
         { 1, "{\"count\":1}", false }, { 3, "{\"count\":3}", true }
     };
-    char *json = handover_unreadable (handover);
+    char *json = batch_queue_unreadable (queue);
     assert_string_equal (json, "{\"count\":0,\"samples\":[]}");
     free (json);
     for (size_t index = 0; index < sizeof said / sizeof *said; index++) {
-        handover_put_unreadable (handover, said [index].count, strdup (said [index].json), said [index].json);
-        json = handover_unreadable (handover);
+        batch_queue_put_unreadable (queue, said [index].count, strdup (said [index].json), said [index].json);
+        json = batch_queue_unreadable (queue);
         assert_string_equal (json, said [index].json);
         free (json);
-        char *notice = handover_take_notice (handover);
+        char *notice = batch_queue_take_notice (queue);
         assert_int_equal (notice != NULL, said [index].is_notice);
         free (notice);
     }
-    handover_put_unreadable (handover, 4, strdup ("{}"), "not taken");
-    handover_stop (handover);
-    handover_destroy (&handover);
+    batch_queue_put_unreadable (queue, 4, strdup ("{}"), "not taken");
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
 }
 
 int
