@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include "address.h"
 #include "batch_queue.h"
-#include "joining.h"
+#include "job_options.h"
 #include "loader_thread.h"
 #include "presence.h"
 #include "question_queue.h"
@@ -23,7 +23,7 @@ struct tureen_loader {
     uint32_t magic;
     //  Set at birth.
     int timeout_ms;
-    joining_t *joining;
+    job_options_t *options;
     batch_queue_t *batches;
     question_queue_t *questions;
     loader_thread_t *thread;            //  NULL: the state had nothing left
@@ -60,11 +60,10 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
     if (rc)
         return rc;
-    loader_thread_options_t thread = { .batches = self->batches, .questions = self->questions,
-        .joining = self->joining,
-        .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms,
-        .rejoin_ms = options->rejoin_ms };
-    rc = loader_thread_new (&self->thread, &thread);
+    loader_thread_setup_t setup = { .batches = self->batches, .questions = self->questions,
+        .options = self->options, .address = address, .credentials = &credentials,
+        .timeout_ms = self->timeout_ms, .rejoin_ms = options->rejoin_ms };
+    rc = loader_thread_new (&self->thread, &setup);
     credentials_wipe (&credentials);
     if (rc) {
         message_fail (error, "no thread can be started (%s): raise the limit of processes and threads "
@@ -84,12 +83,12 @@ static void
 s_finish (tureen_loader_t *self, const state_t *state)
 {
     self->nothing_left = (tureen_info_t) { .samples = state->samples, .dataset_samples = state->samples,
-        .batch_size = joining_batch_size (self->joining), .seed = state->seed,
+        .batch_size = job_options_batch_size (self->options), .seed = state->seed,
         .fingerprint = state->fingerprint,
         .data = state->data, .run = state->run, .pipeline = "[]",
-        .world_size = joining_world_size (self->joining),
-        .rank = joining_rank (self->joining), .nodes = joining_nodes (self->joining),
-        .node = joining_node (self->joining) };
+        .world_size = job_options_world_size (self->options),
+        .rank = job_options_rank (self->options), .nodes = job_options_nodes (self->options),
+        .node = job_options_node (self->options) };
     self->info = &self->nothing_left;
     batch_queue_finish (self->batches);
     question_queue_close (self->questions, "the job is over");
@@ -98,7 +97,7 @@ s_finish (tureen_loader_t *self, const state_t *state)
 static int
 s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t *error)
 {
-    int rc = joining_new (&self->joining, options, error);
+    int rc = job_options_new (&self->options, options, error);
     if (rc)
         return rc;
     self->timeout_ms = options->timeout_ms? options->timeout_ms: LOADER_TIMEOUT_MS;
@@ -112,7 +111,7 @@ s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t
     self->questions = question_queue_new ();
     if (!self->questions)
         return -ENOMEM;
-    const state_t *state = joining_state (self->joining);
+    const state_t *state = job_options_state (self->options);
     if (!state || !options->epochs || state->epoch < options->epochs)
         return s_join (self, options, error);
     s_finish (self, state);
@@ -152,7 +151,7 @@ tureen_loader_destroy (tureen_loader_t **self_p)
     loader_thread_destroy (&self->thread);
     batch_queue_destroy (&self->batches);
     question_queue_destroy (&self->questions);
-    joining_destroy (&self->joining);
+    job_options_destroy (&self->options);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -204,19 +203,19 @@ tureen_loader_state (tureen_loader_t *self, char **json_p)
     assert (self && self->magic == LOADER_MAGIC && json_p);
     *json_p = NULL;
     if (!self->thread) {
-        *json_p = state_write (joining_state (self->joining));
+        *json_p = state_write (job_options_state (self->options));
         return *json_p? 0: -ENOMEM;
     }
     state_t state;
     batch_queue_given_t given;
-    if (!joining_describe (self->joining, self->info, &state))
+    if (!job_options_describe (self->options, self->info, &state))
         return -ENOTSUP;
     if (!batch_queue_given (self->batches, &given))
         return -ENOMEM;
     state.epoch = given.epoch;
     state.batches = given.batches;
     state.taken = given.taken;
-    joining_set_part (self->joining, given.batches, &given.cut, &state.part);
+    job_options_set_part (self->options, given.batches, &given.cut, &state.part);
     memcpy (state.run, given.run, sizeof state.run);
     *json_p = state_write (&state);
     state_clear (&state);

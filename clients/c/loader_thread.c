@@ -42,7 +42,7 @@ struct loader_thread {
     //  Set at birth.
     batch_queue_t *batches;
     question_queue_t *questions;
-    const joining_t *joining;
+    const job_options_t *options;
     char address [ADDRESS_BYTES];
     credentials_t credentials;
     int timeout_ms;
@@ -194,7 +194,8 @@ s_send_heartbeat (loader_thread_t *self, int64_t now_ms)
 static bool
 s_describe (const loader_thread_t *self, state_t *state)
 {
-    if (!joining_describe (self->joining, message_joined_info (batch_queue_joined (self->batches)), state))
+    const tureen_info_t *info = message_joined_info (batch_queue_joined (self->batches));
+    if (!job_options_describe (self->options, info, state))
         return false;
     memcpy (state->run, self->run, sizeof state->run);
     state->epoch = position_epoch (self->received);
@@ -202,7 +203,7 @@ s_describe (const loader_thread_t *self, state_t *state)
     position_cut_t cut;
     if (!position_taken (self->received, &state->taken) || !position_cut (self->received, &cut))
         return false;
-    joining_set_part (self->joining, state->batches, &cut, &state->part);
+    job_options_set_part (self->options, state->batches, &cut, &state->part);
     return true;
 }
 
@@ -215,7 +216,7 @@ s_can_go_on (const loader_thread_t *self)
     if (self->phase == JOINING)
         return self->rejoin.limit_ms >= 0;
     if (self->phase != RUNNING || self->rejoin.limit_ms < 0
-    ||  (self->stream.last && joining_world_size (self->joining) == 1))
+    ||  (self->stream.last && job_options_world_size (self->options) == 1))
         return false;
     bool fine = s_describe (self, &state);
     state_clear (&state);
@@ -283,7 +284,7 @@ s_wait_for_ranks (loader_thread_t *self, const char *text)
 static int
 s_send_join (loader_thread_t *self, message_error_t *why)
 {
-    joining_frames_t frames;
+    job_options_frames_t frames;
     state_t state;
     bool again = self->received != NULL;
     if (again && !s_describe (self, &state)) {
@@ -291,13 +292,13 @@ s_send_join (loader_thread_t *self, message_error_t *why)
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
     }
-    joining_onward_t onward = { .from = again? &state: joining_state (self->joining),
+    job_options_resume_t resume = { .from = again? &state: job_options_state (self->options),
         .inlined = self->inline_only };
     if (again) {
-        onward.recent = recent_numbers (&self->stream.recent, &onward.recent_count);
-        onward.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
+        resume.recent = recent_numbers (&self->stream.recent, &resume.recent_count);
+        resume.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
     }
-    int rc = joining_make (self->joining, &onward, &frames, why);
+    int rc = job_options_make_join (self->options, &resume, &frames, why);
     if (again)
         state_clear (&state);
     if (rc)
@@ -306,7 +307,7 @@ s_send_join (loader_thread_t *self, message_error_t *why)
     //  Without room for it the server has refused us already, which s_check_welcome tells; or an old
     //  connection has broken, which s_check_loss tells.
     dealer_send (self->dealer, &head, frames.frames, frames.count);
-    joining_frames_clear (&frames);
+    job_options_frames_clear (&frames);
     self->deadline_ms = dealer_now_ms () + self->timeout_ms;
     self->gathering = false;
     return 0;
@@ -338,14 +339,14 @@ s_take_transport (loader_thread_t *self, message_joined_t *joined, attach_t **at
 
 //  Lets it begin in the given state.
 static int
-s_begin (const joining_t *joining, position_t *position)
+s_begin (const job_options_t *options, position_t *position)
 {
-    const state_t *from = joining_state (joining);
+    const state_t *from = job_options_state (options);
     const position_cut_t fresh = { .batches = 0 };
     if (!position)
         return -ENOMEM;
     const position_cut_t *cut = from? &from->part.cut: &fresh;
-    if (!position_set_node (position, joining_nodes (joining), joining_node (joining), cut))
+    if (!position_set_node (position, job_options_nodes (options), job_options_node (options), cut))
         return -ENOMEM;
     return !from || position_resume (position, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
 }
@@ -355,11 +356,11 @@ static int
 s_make_positions (loader_thread_t *self, const tureen_info_t *info, position_t **given_p)
 {
     size_t count;
-    const uint64_t *list = joining_list (self->joining, &count);
+    const uint64_t *list = job_options_list (self->options, &count);
     self->received = position_new (list, count, info->dataset_samples);
     *given_p = position_new (list, count, info->dataset_samples);
-    int rc = s_begin (self->joining, self->received);
-    return rc? rc: s_begin (self->joining, *given_p);
+    int rc = s_begin (self->options, self->received);
+    return rc? rc: s_begin (self->options, *given_p);
 }
 
 //  Opens the window of a job that was joined.  0, or -errno.
@@ -410,7 +411,7 @@ s_join_inline (loader_thread_t *self, attach_t **attach_p)
 {
     message_error_t why;
     //  A rank that leaves would end the job for the other ranks.
-    if (joining_world_size (self->joining) > 1) {
+    if (job_options_world_size (self->options) > 1) {
         s_fail_at (self, -EPROTO, "the ring cannot be mapped; ask for TUREEN_INLINE");
         return;
     }
@@ -456,14 +457,14 @@ static bool
 s_is_ours (const loader_thread_t *self, const message_joined_t *joined, message_error_t *why)
 {
     const tureen_info_t *info = message_joined_info (joined);
-    if (info->world_size != joining_world_size (self->joining) || info->rank != joining_rank (self->joining))
+    uint32_t world_size = job_options_world_size (self->options), rank = job_options_rank (self->options);
+    uint32_t nodes = job_options_nodes (self->options), node = job_options_node (self->options);
+    if (info->world_size != world_size || info->rank != rank)
         return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not "
-            "%" PRIu32 " of %" PRIu32,
-            info->rank, info->world_size, joining_rank (self->joining), joining_world_size (self->joining));
-    if (info->nodes != joining_nodes (self->joining) || info->node != joining_node (self->joining))
+            "%" PRIu32 " of %" PRIu32, info->rank, info->world_size, rank, world_size);
+    if (info->nodes != nodes || info->node != node)
         return message_fail (why, "the server took this process for node %" PRIu32 " of %" PRIu32 ", not "
-            "%" PRIu32 " of %" PRIu32,
-            info->node, info->nodes, joining_node (self->joining), joining_nodes (self->joining));
+            "%" PRIu32 " of %" PRIu32, info->node, info->nodes, node, nodes);
     return !self->received || rejoin_is_same (batch_queue_joined (self->batches), joined, why);
 }
 
@@ -474,8 +475,8 @@ s_take_joined (loader_thread_t *self)
     message_error_t why;
     message_joined_t *joined;
     attach_t *attach = NULL;
-    if (!message_read_joined (self->message.frames, self->message.count, joining_batch_size (self->joining),
-            &joined, &why)) {
+    if (!message_read_joined (self->message.frames, self->message.count,
+            job_options_batch_size (self->options), &joined, &why)) {
         s_fail_at (self, -EPROTO, why.text);
         return;
     }
@@ -882,23 +883,23 @@ s_run (void *argument)
 }
 
 int
-loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options)
+loader_thread_new (loader_thread_t **self_p, const loader_thread_setup_t *setup)
 {
-    assert (self_p && options && options->batches && options->questions && options->joining
-        && options->address && options->credentials);
+    assert (self_p && setup && setup->batches && setup->questions && setup->options && setup->address
+        && setup->credentials);
     *self_p = NULL;
     loader_thread_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
     self->magic = LOADER_THREAD_MAGIC;
-    self->batches = options->batches;
-    self->questions = options->questions;
-    self->joining = options->joining;
-    self->credentials = *options->credentials;
-    self->timeout_ms = options->timeout_ms;
-    self->rejoin.limit_ms = options->rejoin_ms? options->rejoin_ms: REJOIN_DEFAULT_MS;
-    self->stream.batches = options->batches;
-    snprintf (self->address, sizeof self->address, "%s", options->address);
+    self->batches = setup->batches;
+    self->questions = setup->questions;
+    self->options = setup->options;
+    self->credentials = *setup->credentials;
+    self->timeout_ms = setup->timeout_ms;
+    self->rejoin.limit_ms = setup->rejoin_ms? setup->rejoin_ms: REJOIN_DEFAULT_MS;
+    self->stream.batches = setup->batches;
+    snprintf (self->address, sizeof self->address, "%s", setup->address);
     //  Signals are for the user's threads.
     sigset_t all, before;
     sigfillset (&all);

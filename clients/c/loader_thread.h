@@ -27,7 +27,7 @@
 #define LOADER_THREAD_H
 #include "batch_queue.h"
 #include "credentials.h"
-#include "joining.h"
+#include "job_options.h"
 #include "question_queue.h"
 
 typedef struct loader_thread loader_thread_t;
@@ -42,19 +42,19 @@ enum {
 };
 
 typedef struct {
-    batch_queue_t *batches;               //  lent
+    batch_queue_t *batches;             //  lent
     question_queue_t *questions;        //  lent
-    const joining_t *joining;           //  lent
+    const job_options_t *options;       //  lent
     const char *address;                //  copied
     const credentials_t *credentials;   //  copied, and wiped at the thread's end
     int timeout_ms;                     //  for the answer to a JOIN
     int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS;
                                         //  below 0: not at all
-} loader_thread_options_t;
+} loader_thread_setup_t;
 
 //  Starts the thread, with every signal blocked; batch_queue_wait_open tells whether it joined.  0, or
 //  -errno.
-int loader_thread_new (loader_thread_t **self_p, const loader_thread_options_t *options) TUREEN_CHECKED;
+int loader_thread_new (loader_thread_t **self_p, const loader_thread_setup_t *setup) TUREEN_CHECKED;
 //  Ends the thread, after batch_queue_stop (or if it never joined a job).
 void loader_thread_destroy (loader_thread_t **self_p);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden.h"
-#include "joining.h"
+#include "job_options.h"
 #include "message.h"
 #include "recent.h"
 
@@ -79,14 +79,14 @@ test_progress_is_encoded_as_described (void **state)
     assert_memory_equal (s_golden.frames [1].data, &progress, sizeof progress);
 }
 
-static joining_frames_t s_frames;
+static job_options_frames_t s_frames;
 
 //  The frames of a JOIN, of which there are so many; without the instance, which is another for every loader.
 static size_t
-s_make (const joining_t *joining, const joining_onward_t *onward)
+s_make (const job_options_t *checked, const job_options_resume_t *resume)
 {
     message_error_t error;
-    assert_int_equal (joining_make (joining, onward, &s_frames, &error), 0);
+    assert_int_equal (job_options_make_join (checked, resume, &s_frames, &error), 0);
     char *text = strndup ((const char *) s_frames.frames [0].data, s_frames.frames [0].size);
     char *instance = strstr (text, ",\"instance\":\"");
     assert_non_null (instance);
@@ -112,17 +112,17 @@ test_join_is_encoded_as_described (void **state)
     tureen_options_t options = { .dataset = "train", .batch_size = 64, .epochs = 2, .pipeline = "train",
         .order = TUREEN_SHARED, .slots = 4,
         .seeded = true, .seed = 7, .name = "trial-3", .subset = ranges, .subset_count = count };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = NULL }), 2);
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    assert_int_equal (s_make (checked, &(job_options_resume_t) { .from = NULL }), 2);
     for (size_t index = 0; index < 2; index++) {
         message_frame_t frame = s_frames.frames [index];
         assert_int_equal (frame.size, s_golden.frames [index + 1].size);
         assert_memory_equal (frame.data, s_golden.frames [index + 1].data, frame.size);
     }
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
 }
 
 static void
@@ -132,15 +132,15 @@ test_seeded_join_is_encoded_as_described (void **state)
     s_read ("join_seeded", 2);
     tureen_options_t options = { .dataset = "train", .epochs = 2, .pipeline = "train", .slots = 4,
         .order = TUREEN_SEEDED, .seeded = true, .seed = 7, .name = "trial-3" };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = NULL }), 1);
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    assert_int_equal (s_make (checked, &(job_options_resume_t) { .from = NULL }), 1);
     message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
 }
 
 static void
@@ -150,15 +150,15 @@ test_join_with_a_pool_is_encoded_as_described (void **state)
     s_read ("join_pool", 2);
     tureen_options_t options = { .dataset = "train", .epochs = 2, .pipeline = "train", .slots = 4,
         .order = TUREEN_SEEDED, .seeded = true, .seed = 7, .pool = 4096, .name = "trial-3" };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    s_make (joining, &(joining_onward_t) { .from = NULL });
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    s_make (checked, &(job_options_resume_t) { .from = NULL });
     message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
 }
 
 //  If the user chooses no order, the server chooses it by the seed.
@@ -174,10 +174,10 @@ test_orders_are_said_as_they_were_chosen (void **state)
     for (size_t index = 0; index < 2 * sizeof cases / sizeof *cases; index++) {
         tureen_options_t options = { .dataset = "train", .order = cases [index / 2].order,
             .seeded = index % 2, .seed = UINT64_MAX };
-        joining_t *joining;
+        job_options_t *checked;
         message_error_t error;
-        assert_int_equal (joining_new (&joining, &options, &error), 0);
-        s_make (joining, &(joining_onward_t) { .from = NULL });
+        assert_int_equal (job_options_new (&checked, &options, &error), 0);
+        s_make (checked, &(job_options_resume_t) { .from = NULL });
         message_frame_t frame = s_frames.frames [0];
         char text [256];
         snprintf (text, sizeof text, "%.*s", (int) frame.size, (const char *) frame.data);
@@ -187,8 +187,8 @@ test_orders_are_said_as_they_were_chosen (void **state)
         const char *seed = strstr (text, options.seeded? "\"seed\":\"18446744073709551615\"": "\"seed\"");
         if ((seed != NULL) != options.seeded)
             fail_msg ("case %zu: %s", index, text);
-        joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+        job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
     }
 }
 
@@ -203,15 +203,15 @@ test_join_with_a_list_is_encoded_as_described (void **state)
     memcpy (ids, s_golden.frames [2].data + 8, count * sizeof *ids);
     tureen_options_t options = { .dataset = "train", .batch_size = 2, .order = TUREEN_LIST, .ids = ids,
         .id_count = count };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    s_make (joining, &(joining_onward_t) { .from = NULL });
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    s_make (checked, &(job_options_resume_t) { .from = NULL });
     message_frame_t frame = s_frames.frames [1];
     assert_int_equal (frame.size, s_golden.frames [2].size);
     assert_memory_equal (frame.data, s_golden.frames [2].data, frame.size);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
 }
 
 //  Going on: what the state says, in its place; the instance is the golden frame's only by its length.
@@ -229,10 +229,10 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
         .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
         .order = TUREEN_LIST, .seed = 7, .epoch = 1, .batches = 2, .taken = { .list = true, .count = 4 } };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 2);
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    assert_int_equal (s_make (checked, &(job_options_resume_t) { .from = &from }), 2);
     char expected [2048];
     snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size,
         (const char *) s_golden.frames [1].data);
@@ -242,23 +242,23 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     assert_string_equal ((const char *) s_frames.frames [0].data, expected);
     assert_int_equal (s_frames.frames [1].size, s_golden.frames [2].size);
     assert_memory_equal (s_frames.frames [1].data, s_golden.frames [2].data, s_golden.frames [2].size);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
     //  And of a set: the words that are taken, in as many frames as they need.
     uint64_t *words = calloc (140000, sizeof *words);
     assert_non_null (words);
     words [139999] = 1;
     from.order = TUREEN_SHARED;
     from.taken = (position_taken_t) { .count = 1, .words = words, .word_count = 140000 };
-    assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 },
+    assert_int_equal (job_options_new (&checked, &(tureen_options_t) { .dataset = "train", .batch_size = 2 },
         &error), 0);
-    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 3);
+    assert_int_equal (s_make (checked, &(job_options_resume_t) { .from = &from }), 3);
     assert_non_null (strstr ((const char *) s_frames.frames [0].data, "\"frames\":[\"taken\",\"taken\"]"));
     assert_int_equal (s_frames.frames [1].size, 8 + 131071 * 8);
     assert_int_equal (s_frames.frames [2].size, 8 + (140000 - 131071) * 8);
     assert_int_equal (s_frames.frames [1].data [0], WIRE_IDS_WORDS);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
     free (words);
 }
 
@@ -286,12 +286,12 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
     assert_true (recent_add_step (&recent,
         &(message_batch_t) { .head = { .epoch = 3, .index = 0 }, .counts = (uint8_t *) other,
         .step = (uint8_t *) (other + 2), .step_count = 4 }));
-    joining_onward_t onward = { .from = &from, .gather_seconds = 120 };
-    onward.recent = recent_numbers (&recent, &onward.recent_count);
-    joining_t *joining;
+    job_options_resume_t resume = { .from = &from, .gather_seconds = 120 };
+    resume.recent = recent_numbers (&recent, &resume.recent_count);
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &onward), 3);
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    assert_int_equal (s_make (checked, &resume), 3);
     //  `places` is sent only with a list; and the instance differs for every loader.
     char expected [2048];
     snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size,
@@ -307,8 +307,8 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
     assert_string_equal ((const char *) s_frames.frames [0].data, expected);
     assert_int_equal (s_frames.frames [2].size, s_golden.frames [3].size);
     assert_memory_equal (s_frames.frames [2].data, s_golden.frames [3].data, s_golden.frames [3].size);
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&s_frames);
+    job_options_destroy (&checked);
     recent_clear (&recent);
 }
 

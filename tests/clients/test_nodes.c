@@ -11,7 +11,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "golden.h"
-#include "joining.h"
+#include "job_options.h"
 #include "position.h"
 #include "seed.h"
 #include "state.h"
@@ -261,7 +261,7 @@ test_join_of_a_node_is_encoded_as_described (void **state)
 {
     (void) state;
     assert_true (golden_read (&s_golden, "join_nodes") && s_golden.count == 4);
-    joining_frames_t frames;
+    job_options_frames_t frames;
     tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train",
         .order = TUREEN_SHARED, .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3",
         .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED };
@@ -271,10 +271,11 @@ test_join_of_a_node_is_encoded_as_described (void **state)
         .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 },
         .part = { .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED, .cut = { .batches = 4,
             .taken = { .count = 2, .words = (uint64_t []) { 0x180 }, .word_count = 1 } } } };
-    joining_t *joining;
+    job_options_t *checked;
     message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (joining_make (joining, &(joining_onward_t) { .from = &from }, &frames, &error), 0);
+    assert_int_equal (job_options_new (&checked, &options, &error), 0);
+    assert_int_equal (job_options_make_join (checked, &(job_options_resume_t) { .from = &from }, &frames,
+        &error), 0);
     assert_int_equal (frames.count, 3);
     json_t *ours = json_loadb ((const char *) frames.frames [0].data, frames.frames [0].size, 0, NULL);
     json_t *golden = json_loadb ((const char *) s_golden.frames [1].data, s_golden.frames [1].size, 0, NULL);
@@ -289,8 +290,8 @@ test_join_of_a_node_is_encoded_as_described (void **state)
         assert_memory_equal (frames.frames [frame].data, s_golden.frames [frame + 1].data,
             frames.frames [frame].size);
     }
-    joining_frames_clear (&frames);
-    joining_destroy (&joining);
+    job_options_frames_clear (&frames);
+    job_options_destroy (&checked);
 }
 
 //  A JOINED of a node, of so many ranks; free it by message_joined_destroy.

@@ -1,4 +1,4 @@
-#include "joining.h"
+#include "job_options.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -9,17 +9,17 @@
 #include <jansson.h>
 
 enum {
-    JOINING_BATCH_DEFAULT = 64,
-    JOINING_BATCH_MAX = 65536,
-    JOINING_NAME_BYTES_MAX = 64,
-    JOINING_JSON_BYTES_MAX = 64 << 10,
-    JOINING_ID_FRAMES_MAX = WIRE_FRAMES_MAX - 2,
-    JOINING_NUMBERS_MAX = (WIRE_FRAME_BYTES_MAX - 8) / 8    //  in one id frame
+    JOB_OPTIONS_BATCH_DEFAULT = 64,
+    JOB_OPTIONS_BATCH_MAX = 65536,
+    JOB_OPTIONS_NAME_BYTES_MAX = 64,
+    JOB_OPTIONS_JSON_BYTES_MAX = 64 << 10,
+    JOB_OPTIONS_ID_FRAMES_MAX = WIRE_FRAMES_MAX - 2,
+    JOB_OPTIONS_NUMBERS_MAX = (WIRE_FRAME_BYTES_MAX - 8) / 8    //  in one id frame
 };
 
-#define JOINING_MAGIC 0x4a4f494eu
+#define JOB_OPTIONS_MAGIC 0x4a4f5054u
 
-struct joining {
+struct job_options {
     uint32_t magic;
     uint32_t batch_size;
     uint64_t epochs;
@@ -46,9 +46,9 @@ struct joining {
 static bool
 s_check_subset (const tureen_options_t *options, message_error_t *error)
 {
-    if (options->subset_count > JOINING_NUMBERS_MAX / 2)
+    if (options->subset_count > JOB_OPTIONS_NUMBERS_MAX / 2)
         return message_fail (error, "options.subset: %zu ranges; at most %d", options->subset_count,
-            JOINING_NUMBERS_MAX / 2);
+            JOB_OPTIONS_NUMBERS_MAX / 2);
     if (options->subset_count == 0)
         return message_fail (error, "options.subset: no ranges");
     uint64_t end = 0;
@@ -74,9 +74,9 @@ s_check_ids (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.ids excludes options.subset");
     if (options->id_count == 0)
         return message_fail (error, "options.ids: the list is empty");
-    if (options->id_count > (size_t) JOINING_ID_FRAMES_MAX * JOINING_NUMBERS_MAX)
+    if (options->id_count > (size_t) JOB_OPTIONS_ID_FRAMES_MAX * JOB_OPTIONS_NUMBERS_MAX)
         return message_fail (error, "options.ids: %zu ids; at most %zu", options->id_count,
-            (size_t) JOINING_ID_FRAMES_MAX * JOINING_NUMBERS_MAX);
+            (size_t) JOB_OPTIONS_ID_FRAMES_MAX * JOB_OPTIONS_NUMBERS_MAX);
     return true;
 }
 
@@ -137,9 +137,9 @@ s_check (const tureen_options_t *options, message_error_t *error)
 {
     if (!options->dataset || !*options->dataset)
         return message_fail (error, "options.dataset is required: a data set that the server has");
-    if (options->batch_size > JOINING_BATCH_MAX)
+    if (options->batch_size > JOB_OPTIONS_BATCH_MAX)
         return message_fail (error, "options.batch_size: %" PRIu32 "; expected 1 to %d", options->batch_size,
-            JOINING_BATCH_MAX);
+            JOB_OPTIONS_BATCH_MAX);
     if (options->slots && (options->slots < WIRE_SLOTS_MIN || options->slots > WIRE_SLOTS_MAX))
         return message_fail (error, "options.slots: %" PRIu32 "; expected %d to %d", options->slots,
             WIRE_SLOTS_MIN, WIRE_SLOTS_MAX);
@@ -149,10 +149,10 @@ s_check (const tureen_options_t *options, message_error_t *error)
     ||  (unsigned) options->on_bad > TUREEN_BAD_FAIL)
         return message_fail (error,
             "options.order, options.transport or options.on_bad: not one of the values in tureen.h");
-    if (options->name && strlen (options->name) > JOINING_NAME_BYTES_MAX)
-        return message_fail (error, "options.name: longer than %d bytes", JOINING_NAME_BYTES_MAX);
-    if (options->job && (!*options->job || strlen (options->job) > JOINING_NAME_BYTES_MAX))
-        return message_fail (error, "options.job: expected 1 to %d bytes", JOINING_NAME_BYTES_MAX);
+    if (options->name && strlen (options->name) > JOB_OPTIONS_NAME_BYTES_MAX)
+        return message_fail (error, "options.name: longer than %d bytes", JOB_OPTIONS_NAME_BYTES_MAX);
+    if (options->job && (!*options->job || strlen (options->job) > JOB_OPTIONS_NAME_BYTES_MAX))
+        return message_fail (error, "options.job: expected 1 to %d bytes", JOB_OPTIONS_NAME_BYTES_MAX);
     if (options->timeout_ms < 0)
         return message_fail (error, "options.timeout_ms: %d; expected 0 or more", options->timeout_ms);
     if (!s_check_ranks (options, error) || !s_check_nodes (options, error))
@@ -240,7 +240,7 @@ s_cut_state (const tureen_options_t *options, state_t *state)
 }
 
 static int
-s_take_state (joining_t *self, const tureen_options_t *options, message_error_t *error)
+s_take_state (job_options_t *self, const tureen_options_t *options, message_error_t *error)
 {
     if (!options->state)
         return 0;
@@ -312,7 +312,7 @@ s_instance (void)
 
 //  The keys in the order of docs/protocol.md; what was not set is left out.
 static bool
-s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options, message_error_t *error)
+s_set_all (json_t *root, const job_options_t *self, const tureen_options_t *options, message_error_t *error)
 {
     static const char *const transports [] = { "auto", "inline" }, *const bad [] = { NULL, "drop", "fail" };
     json_t *epochs = options->epochs? json_integer ((json_int_t) options->epochs): json_null ();
@@ -333,7 +333,7 @@ s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options,
 }
 
 static int
-s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *error)
+s_make_root (job_options_t *self, const tureen_options_t *options, message_error_t *error)
 {
     self->root = json_object ();
     if (!self->root)
@@ -342,10 +342,10 @@ s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *
         return -EINVAL;
     //  A resumed JOIN is less than a kilobyte longer.
     size_t bytes = json_dumpb (self->root, NULL, 0, JSON_COMPACT);
-    if (bytes <= JOINING_JSON_BYTES_MAX - 1024)
+    if (bytes <= JOB_OPTIONS_JSON_BYTES_MAX - 1024)
         return 0;
     message_fail (error, "options.pipeline: the request is longer than %d bytes",
-        JOINING_JSON_BYTES_MAX - 1024);
+        JOB_OPTIONS_JSON_BYTES_MAX - 1024);
     return -EINVAL;
 }
 
@@ -354,9 +354,9 @@ s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *
 
 //  Appends one frame: form, then count numbers; frame 0 is the JSON's.
 static int
-s_add_frame (joining_frames_t *frames, wire_ids_form_t form, const uint64_t *numbers, size_t count)
+s_add_frame (job_options_frames_t *frames, wire_ids_form_t form, const uint64_t *numbers, size_t count)
 {
-    assert (frames->count < WIRE_FRAMES_MAX && count <= JOINING_NUMBERS_MAX);
+    assert (frames->count < WIRE_FRAMES_MAX && count <= JOB_OPTIONS_NUMBERS_MAX);
     size_t bytes = 8 + count * sizeof *numbers;
     uint8_t *frame = malloc (bytes);
     if (!frame)
@@ -371,11 +371,11 @@ s_add_frame (joining_frames_t *frames, wire_ids_form_t form, const uint64_t *num
 
 //  As many frames as the numbers need, and the name of what they are for each.
 static int
-s_add_frames (joining_frames_t *frames, json_t *names, const char *name, wire_ids_form_t form,
+s_add_frames (job_options_frames_t *frames, json_t *names, const char *name, wire_ids_form_t form,
     const uint64_t *numbers, size_t count, message_error_t *error)
 {
     for (size_t done = 0; done < count;) {
-        size_t part = count - done < JOINING_NUMBERS_MAX? count - done: JOINING_NUMBERS_MAX;
+        size_t part = count - done < JOB_OPTIONS_NUMBERS_MAX? count - done: JOB_OPTIONS_NUMBERS_MAX;
         if (frames->count == WIRE_FRAMES_MAX - 1) {
             message_fail (error, "there are more ids than a request holds");
             return -EINVAL;
@@ -389,10 +389,10 @@ s_add_frames (joining_frames_t *frames, json_t *names, const char *name, wire_id
 }
 
 static int
-s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames, json_t *names,
-    message_error_t *error)
+s_add_ids (const job_options_t *self, const job_options_resume_t *resume, job_options_frames_t *frames,
+    json_t *names, message_error_t *error)
 {
-    const state_t *from = onward->from;
+    const state_t *from = resume->from;
     int rc = 0;
     if (self->subset)
         rc = s_add_frames (frames, names, "subset", WIRE_IDS_RANGES, self->subset, self->subset_count * 2,
@@ -406,9 +406,9 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     if (!rc && cut && !cut->list)
         rc = s_add_frames (frames, names, "cut", WIRE_IDS_WORDS, cut->words, cut->word_count, error);
     //  Rather without recent steps than no JOIN at all.  UNTESTED: so full a JOIN has 16 million ids.
-    size_t recent_frames = (onward->recent_count + JOINING_NUMBERS_MAX - 1) / JOINING_NUMBERS_MAX;
+    size_t recent_frames = (resume->recent_count + JOB_OPTIONS_NUMBERS_MAX - 1) / JOB_OPTIONS_NUMBERS_MAX;
     if (!rc && from && frames->count + recent_frames < WIRE_FRAMES_MAX)
-        rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, onward->recent, onward->recent_count,
+        rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, resume->recent, resume->recent_count,
             error);
     return rc;
 }
@@ -445,7 +445,7 @@ s_set_from (const state_t *from, json_t *root)
 
 //  docs/protocol.md, Ranks: this rank's number, and how long to wait for the others.
 static int
-s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
+s_set_ranks (const job_options_t *self, uint32_t gather_seconds, json_t *root)
 {
     if (self->world_size == 1)
         return 0;
@@ -460,7 +460,7 @@ s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
 }
 
 static int
-s_set_nodes (const joining_t *self, json_t *root)
+s_set_nodes (const job_options_t *self, json_t *root)
 {
     if (self->nodes == 1)
         return 0;
@@ -472,17 +472,18 @@ s_set_nodes (const joining_t *self, json_t *root)
 
 //  Frame 1, when the other frames are known.
 static int
-s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *names, joining_frames_t *frames)
+s_make_json (const job_options_t *self, const job_options_resume_t *resume, json_t *names,
+    job_options_frames_t *frames)
 {
     json_t *root = json_copy (self->root);
     int rc = root? 0: -ENOMEM;
-    if (!rc && onward->from)
-        rc = s_set_from (onward->from, root);
+    if (!rc && resume->from)
+        rc = s_set_from (resume->from, root);
     if (!rc)
-        rc = s_set_ranks (self, onward->gather_seconds, root);
+        rc = s_set_ranks (self, resume->gather_seconds, root);
     if (!rc)
         rc = s_set_nodes (self, root);
-    if (!rc && onward->inlined && json_object_set_new (root, "transport", json_string ("inline")))
+    if (!rc && resume->inlined && json_object_set_new (root, "transport", json_string ("inline")))
         rc = -ENOMEM;
     if (!rc && json_array_size (names) && json_object_set (root, "frames", names))
         rc = -ENOMEM;
@@ -495,26 +496,26 @@ s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *name
 }
 
 int
-joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames,
-    message_error_t *error)
+job_options_make_join (const job_options_t *self, const job_options_resume_t *resume,
+    job_options_frames_t *frames, message_error_t *error)
 {
-    assert (self && self->magic == JOINING_MAGIC && onward && frames);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC && resume && frames);
     memset (frames, 0, sizeof *frames);
     frames->count = 1;
     json_t *names = json_array ();
-    int rc = names? s_add_ids (self, onward, frames, names, error): -ENOMEM;
+    int rc = names? s_add_ids (self, resume, frames, names, error): -ENOMEM;
     if (!rc)
-        rc = s_make_json (self, onward, names, frames);
+        rc = s_make_json (self, resume, names, frames);
     json_decref (names);
     if (rc)
-        joining_frames_clear (frames);
+        job_options_frames_clear (frames);
     if (rc == -ENOMEM)
         message_fail (error, "out of memory for the request");
     return rc;
 }
 
 void
-joining_frames_clear (joining_frames_t *frames)
+job_options_frames_clear (job_options_frames_t *frames)
 {
     for (size_t index = 0; index < frames->count; index++)
         free ((void *) (uintptr_t) frames->frames [index].data);
@@ -528,9 +529,9 @@ s_copy_text (char *target, size_t size, const char *text)
 }
 
 bool
-joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state)
+job_options_describe (const job_options_t *self, const tureen_info_t *info, state_t *state)
 {
-    assert (self && self->magic == JOINING_MAGIC && info);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC && info);
     *state = (state_t) { .samples = info->dataset_samples, .order = self->order, .seed = info->seed,
         .pool = self->pool };
     const char *dataset = json_string_value (json_object_get (self->root, "dataset"));
@@ -555,12 +556,12 @@ s_copy (uint64_t **copy_p, const void *numbers, size_t count)
 }
 
 static int
-s_fill (joining_t *self, const tureen_options_t *options, message_error_t *error)
+s_fill (job_options_t *self, const tureen_options_t *options, message_error_t *error)
 {
     int rc = s_take_state (self, options, error);
     if (rc)
         return rc;
-    self->batch_size = options->batch_size? options->batch_size: JOINING_BATCH_DEFAULT;
+    self->batch_size = options->batch_size? options->batch_size: JOB_OPTIONS_BATCH_DEFAULT;
     self->epochs = options->epochs;
     self->world_size = options->world_size? options->world_size: 1;
     self->rank = options->rank;
@@ -581,17 +582,17 @@ s_fill (joining_t *self, const tureen_options_t *options, message_error_t *error
 }
 
 int
-joining_new (joining_t **self_p, const tureen_options_t *options, message_error_t *error)
+job_options_new (job_options_t **self_p, const tureen_options_t *options, message_error_t *error)
 {
     assert (self_p && options && error);
     *self_p = NULL;
     *error->text = 0;
     if (!s_check (options, error))
         return -EINVAL;
-    joining_t *self = calloc (1, sizeof *self);
+    job_options_t *self = calloc (1, sizeof *self);
     int rc = -ENOMEM;
     if (!self) goto exit;
-    self->magic = JOINING_MAGIC;
+    self->magic = JOB_OPTIONS_MAGIC;
     rc = s_fill (self, options, error);
     if (rc) goto exit;
     *self_p = self;
@@ -599,18 +600,18 @@ joining_new (joining_t **self_p, const tureen_options_t *options, message_error_
 exit:
     if (rc == -ENOMEM)
         message_fail (error, "out of memory for the request");
-    joining_destroy (&self);
+    job_options_destroy (&self);
     return rc;
 }
 
 void
-joining_destroy (joining_t **self_p)
+job_options_destroy (job_options_t **self_p)
 {
     assert (self_p);
-    joining_t *self = *self_p;
+    job_options_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == JOINING_MAGIC);
+    assert (self->magic == JOB_OPTIONS_MAGIC);
     json_decref (self->root);
     free (self->list);
     free (self->subset);
@@ -623,44 +624,44 @@ joining_destroy (joining_t **self_p)
 }
 
 uint32_t
-joining_batch_size (const joining_t *self)
+job_options_batch_size (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->batch_size;
 }
 
 uint32_t
-joining_world_size (const joining_t *self)
+job_options_world_size (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->world_size;
 }
 
 uint32_t
-joining_rank (const joining_t *self)
+job_options_rank (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->rank;
 }
 
 uint32_t
-joining_nodes (const joining_t *self)
+job_options_nodes (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->nodes;
 }
 
 uint32_t
-joining_node (const joining_t *self)
+job_options_node (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->node;
 }
 
 void
-joining_set_part (const joining_t *self, uint64_t batches, position_cut_t *cut, state_part_t *part)
+job_options_set_part (const job_options_t *self, uint64_t batches, position_cut_t *cut, state_part_t *part)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     *part = (state_part_t) { .nodes = 0 };
     if (self->nodes == 1 || (!batches && !cut->taken.count)) {
         position_taken_clear (&cut->taken);
@@ -672,16 +673,16 @@ joining_set_part (const joining_t *self, uint64_t batches, position_cut_t *cut, 
 }
 
 const uint64_t *
-joining_list (const joining_t *self, size_t *count_p)
+job_options_list (const job_options_t *self, size_t *count_p)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     *count_p = self->list_count;
     return self->list;
 }
 
 const state_t *
-joining_state (const joining_t *self)
+job_options_state (const job_options_t *self)
 {
-    assert (self && self->magic == JOINING_MAGIC);
+    assert (self && self->magic == JOB_OPTIONS_MAGIC);
     return self->state;
 }
