@@ -56,7 +56,7 @@ struct window {
     //  Set at birth.
     message_joined_t *joined;
     bool lends_joined;                  //  the queue keeps it
-    attach_t *attach;                   //  NULL: inline
+    mapped_ring_t *ring;                //  NULL: inline
     uint64_t sequence_base;             //  how many of the loader's batches came before this window's first
     uint32_t slots;
     uint64_t *ids;                      //  of all batches
@@ -150,10 +150,10 @@ s_clear_batch (tureen_batch_t *self)
 }
 
 window_t *
-batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
-    uint64_t sequence_base)
+batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mapped_ring_t **ring_p,
+    uint8_t *base, uint64_t sequence_base)
 {
-    assert (joined_p && *joined_p && attach_p);
+    assert (joined_p && *joined_p && ring_p);
     const tureen_info_t *info = message_joined_info (*joined_p);
     window_t *self = calloc (1, sizeof *self);
     uint64_t *ids = calloc (info->slots * s_room (info), sizeof *ids);
@@ -170,9 +170,9 @@ batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, attac
         s_init_batch (&self->batches [slot], queue, self, *joined_p, ids + slot * s_room (info),
             base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
     self->joined = *joined_p;
-    self->attach = *attach_p;
+    self->ring = *ring_p;
     *joined_p = NULL;
-    *attach_p = NULL;
+    *ring_p = NULL;
     return self;
 }
 
@@ -190,7 +190,7 @@ batch_queue_window_destroy (window_t **self_p)
         s_clear_batch (self->loose [index]);
         free (self->loose [index]);
     }
-    attach_destroy (&self->attach);
+    mapped_ring_destroy (&self->ring);
     if (!self->lends_joined)
         message_joined_destroy (&self->joined);
     free (self->ids);

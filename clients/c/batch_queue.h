@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <zmq.h>
-#include "attach.h"
+#include "mapped_ring.h"
 #include "message.h"
 #include "position.h"
 #include "tureen.h"
@@ -52,9 +52,9 @@ void batch_queue_destroy (batch_queue_t **self_p);
 //  Batches in no slot that are in use at a time.  A server sends no more than a window's worth and a few.
 enum { WINDOW_LOOSE_MAX = 2 * WIRE_SLOTS_MAX };
 
-//  Takes over *joined_p and *attach_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL:
+//  Takes over *joined_p and *ring_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL:
 //  no memory, and both are still the caller's.
-window_t *batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, attach_t **attach_p,
+window_t *batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mapped_ring_t **ring_p,
     uint8_t *base, uint64_t sequence_base);
 void batch_queue_window_destroy (window_t **self_p);
 

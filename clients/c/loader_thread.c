@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "address.h"
-#include "attach.h"
 #include "dealer.h"
+#include "mapped_ring.h"
 #include "presence.h"
 #include "rejoin.h"
 #include "stream.h"
@@ -50,7 +50,7 @@ struct loader_thread {
     phase_t phase;
     void *context;                      //  ZeroMQ's, of all dealers
     dealer_t *dealer;                   //  NULL: no connection (AWAY, between two tries)
-    attach_t *attach;                   //  the present window's, lent; NULL: none
+    mapped_ring_t *ring;                //  the present window's, lent; NULL: none
     uint64_t join_tag;                  //  of the last JOIN
     uint64_t job;                       //  0: not joined
     char run [WIRE_RUN_BYTES + 1];
@@ -228,7 +228,7 @@ static void
 s_part (loader_thread_t *self)
 {
     dealer_destroy (&self->dealer);
-    self->attach = NULL;
+    self->ring = NULL;
     self->job = 0;
     self->inlined = false;
     self->lost_ms = self->silence_ms = 0;
@@ -317,12 +317,12 @@ s_send_join (loader_thread_t *self, message_error_t *why)
 //  -ETIMEDOUT: the server may still hand it over, so that neither is right; -ECONNRESET: the connection takes
 //  no request.
 static int
-s_take_transport (loader_thread_t *self, message_joined_t *joined, attach_t **attach_p)
+s_take_transport (loader_thread_t *self, message_joined_t *joined, mapped_ring_t **ring_p)
 {
     const char *path = message_joined_ring_path (joined);
-    int rc = path? attach_new (attach_p, path, dealer_peer (self->dealer), message_joined_ring_token (joined),
-        message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
-    if (rc == -EPERM && !*attach_p) {
+    int rc = path? mapped_ring_new (ring_p, path, dealer_peer (self->dealer),
+        message_joined_ring_token (joined), message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
+    if (rc == -EPERM && !*ring_p) {
         message_error_t text;
         message_fail (&text, "another user than the server's listens at '%.250s': batches come through the "
             "server's main socket, which is slower", path);
@@ -330,7 +330,7 @@ s_take_transport (loader_thread_t *self, message_joined_t *joined, attach_t **at
     }
     if (rc == 0 || rc == -ETIMEDOUT)
         return rc;
-    if (*attach_p)
+    if (*ring_p)
         return -EREMCHG;
     message_joined_set_inline (joined);
     self->inlined = true;
@@ -365,18 +365,18 @@ s_make_positions (loader_thread_t *self, const tureen_info_t *info, position_t *
 
 //  Opens the window of a job that was joined.  0, or -errno.
 static int
-s_open (loader_thread_t *self, message_joined_t **joined_p, attach_t **attach_p)
+s_open (loader_thread_t *self, message_joined_t **joined_p, mapped_ring_t **ring_p)
 {
     position_t *given = NULL;
     bool first = !self->received;
     int rc = first? s_make_positions (self, message_joined_info (*joined_p), &given): 0;
     const message_joined_t *joined = *joined_p;
-    attach_t *attach = *attach_p;
+    mapped_ring_t *ring = *ring_p;
     window_t *window = rc? NULL:
-        batch_queue_window_new (self->batches, joined_p, attach_p, attach? attach_data (attach): NULL,
+        batch_queue_window_new (self->batches, joined_p, ring_p, ring? mapped_ring_data (ring): NULL,
         self->stream.before + self->stream.sequence);
     if (window) {
-        self->attach = attach;
+        self->ring = ring;
         snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
         self->stream.received = self->received;
         if (!first)
@@ -407,7 +407,7 @@ s_forsake (loader_thread_t *self, int rc, const char *how)
 //  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
 //  that LEAVE is done before the JOIN.
 static void
-s_join_inline (loader_thread_t *self, attach_t **attach_p)
+s_join_inline (loader_thread_t *self, mapped_ring_t **ring_p)
 {
     message_error_t why;
     //  A rank that leaves would end the job for the other ranks.
@@ -418,7 +418,7 @@ s_join_inline (loader_thread_t *self, attach_t **attach_p)
     self->inline_only = true;
     bool left = s_send (self, WIRE_LEAVE);
     self->job = 0;
-    attach_destroy (attach_p);
+    mapped_ring_destroy (ring_p);
     if (!left) {
         s_forsake (self, -ECONNRESET, s_no_room);
         return;
@@ -474,7 +474,7 @@ s_take_joined (loader_thread_t *self)
 {
     message_error_t why;
     message_joined_t *joined;
-    attach_t *attach = NULL;
+    mapped_ring_t *ring = NULL;
     if (!message_read_joined (self->message.frames, self->message.count,
             job_options_batch_size (self->options), &joined, &why)) {
         s_fail_at (self, -EPROTO, why.text);
@@ -488,21 +488,21 @@ s_take_joined (loader_thread_t *self)
     if (rc)
         s_fail_at (self, rc, why.text);
     else {
-        rc = s_take_transport (self, joined, &attach);
+        rc = s_take_transport (self, joined, &ring);
         if (rc == -EREMCHG)
-            s_join_inline (self, &attach);
+            s_join_inline (self, &ring);
         else if (rc == -ETIMEDOUT)
             //  It may still hand the ring over, to a closed socket.
             s_forsake (self, rc, "the server did not hand over the ring");
         else if (rc == -ECONNRESET)
             s_forsake (self, rc, s_no_room);
-        else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0)
+        else if (rc == 0 && (rc = s_open (self, &joined, &ring)) == 0)
             s_begin_running (self, info, again);
         else
             s_fail_at (self, rc, rc == -EPROTO? "the server took a state that does not fit its data":
                 "out of memory for the job's window");
     }
-    attach_destroy (&attach);
+    mapped_ring_destroy (&ring);
     message_joined_destroy (&joined);
 }
 
@@ -810,28 +810,28 @@ s_poll (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 {
     zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = batch_queue_descriptor (self->batches),
         .events = ZMQ_POLLIN } };
-    int count = 1, ring = 0, dealer = 0;
+    int count = 1, ring_item = 0, dealer_item = 0;
     bool is_news = s_notice_loss (self);
-    if (self->attach && attach_socket (self->attach) >= 0 && !self->lost_ms) {
-        ring = count;
-        items [count++] = (zmq_pollitem_t) { .fd = attach_socket (self->attach), .events = ZMQ_POLLIN };
+    if (self->ring && mapped_ring_socket (self->ring) >= 0 && !self->lost_ms) {
+        ring_item = count;
+        items [count++] = (zmq_pollitem_t) { .fd = mapped_ring_socket (self->ring), .events = ZMQ_POLLIN };
     }
     if (self->dealer) {
-        dealer = count;
+        dealer_item = count;
         dealer_poll_items (self->dealer, items + count);
         count += DEALER_POLL_ITEMS;
         if ((view->full && self->phase == RUNNING) || self->phase == FAILED)
-            items [dealer].events = 0;
+            items [dealer_item].events = 0;
         if (self->lost_ms)
-            items [dealer + 1].events = 0;
+            items [dealer_item + 1].events = 0;
     }
     bool unsent = self->phase == RUNNING && memcmp (&view->progress, &self->told, sizeof self->told);
     if (zmq_poll (items, count, is_news? 0: s_patience_ms (self, now_ms, unsent)) <= 0 && !is_news)
         return;
     s_notice_loss (self);
-    if (ring && items [ring].revents && attach_is_over (self->attach))
+    if (ring_item && items [ring_item].revents && mapped_ring_is_over (self->ring))
         s_see_loss (self, "the server is gone");
-    if (dealer && (items [dealer].revents || self->lost_ms))
+    if (dealer_item && (items [dealer_item].revents || self->lost_ms))
         s_receive (self);               //  messages before the end count
 }
 
@@ -877,8 +877,8 @@ s_run (void *argument)
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
     //  A living server that ended the job empties the ring when the socket closes: so the window closes it.
-    if (self->attach && self->lost_ms == 0)
-        attach_close_socket (self->attach);
+    if (self->ring && self->lost_ms == 0)
+        mapped_ring_close_socket (self->ring);
     return NULL;
 }
 

@@ -33,7 +33,7 @@ s_open (uint32_t slots)
         fail_msg ("%s", error.text);
     batch_queue_t *queue = batch_queue_new ();
     assert_non_null (queue);
-    attach_t *none = NULL;
+    mapped_ring_t *none = NULL;
     window_t *window = batch_queue_window_new (queue, &joined, &none, s_ring, 0);
     position_t *position = position_new (NULL, 0, 9);
     assert_true (window && position);

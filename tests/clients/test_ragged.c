@@ -64,7 +64,7 @@ test_rows_lie_behind_one_another (void **state)
     assert_true (golden_read (&s_golden, "joined_ragged"));
     message_joined_t *joined = s_joined (&error);
     batch_queue_t *queue = batch_queue_new ();
-    attach_t *none = NULL;
+    mapped_ring_t *none = NULL;
     window_t *window = batch_queue_window_new (queue, &joined, &none, ring, 0);
     position_t *position = position_new (NULL, 0, 9);
     assert_true (window && position);

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "attach.h"
+#include "mapped_ring.h"
 #include "trust.h"
 
 enum { STRANGER = 3007, OWNER = 3008, HOLDER = 3011, RING_BYTES = 4096 };
@@ -332,14 +332,14 @@ test_a_ring_of_a_stranger (void **state)
     memset (token, 't', WIRE_TOKEN_BYTES);
     token [WIRE_TOKEN_BYTES] = 0;
     for (int known = 0; known < 2; known++) {
-        attach_t *attach;
+        mapped_ring_t *ring;
         int told, status, listener = s_bind (s_in (self, "ring"));
         pid_t child = s_listen_as (listener, STRANGER, &told);
         close (listener);
-        int rc = attach_new (&attach, self->path, known? STRANGER: OWNER, token, RING_BYTES, 10000);
+        int rc = mapped_ring_new (&ring, self->path, known? STRANGER: OWNER, token, RING_BYTES, 10000);
         //  The known server gets the token, and ends without an answer.
         assert_int_equal (rc, known? -EPROTO: -EPERM);
-        assert_null (attach);
+        assert_null (ring);
         assert_int_equal (read (told, &got, 1), 1);
         assert_int_equal (got, known? WIRE_TOKEN_BYTES: 0);
         close (told);

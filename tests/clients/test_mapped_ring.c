@@ -1,4 +1,4 @@
-/*  test_attach -- taking a ring, by a process that is stopped and goes on in the middle of it.  */
+/*  test_mapped_ring -- taking a ring, by a process that is stopped and goes on in the middle of it.  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach.h"
+#include "mapped_ring.h"
 #include "scratch.h"
 
 enum { RING_BYTES = 8192, MOMENT_US = 100 * 1000 };
@@ -92,12 +92,12 @@ test_stopped_in_the_middle (void **state)
     memset (token, 't', sizeof token);
     pid_t child = s_stop_later ();
     assert_int_equal (pthread_create (&thread, NULL, s_serve, &ring_server), 0);
-    attach_t *attach;
-    assert_int_equal (attach_new (&attach, address.sun_path, TRUST_NOBODY, token, RING_BYTES,
-        ATTACH_ANSWER_MS), 0);
-    assert_memory_equal (attach_data (attach), "here", 4);
-    assert_false (attach_is_over (attach));
-    attach_destroy (&attach);
+    mapped_ring_t *ring;
+    assert_int_equal (mapped_ring_new (&ring, address.sun_path, TRUST_NOBODY, token, RING_BYTES,
+        MAPPED_RING_ANSWER_MS), 0);
+    assert_memory_equal (mapped_ring_data (ring), "here", 4);
+    assert_false (mapped_ring_is_over (ring));
+    mapped_ring_destroy (&ring);
     pthread_join (thread, NULL);
     assert_memory_equal (ring_server.token, token, sizeof token);
     int status;
@@ -136,10 +136,10 @@ test_nothing_is_handed_over (void **state)
     assert_int_equal (listen (listener, 1), 0);
     char token [WIRE_TOKEN_BYTES];
     memset (token, 't', sizeof token);
-    attach_t *attach;
-    assert_int_equal (attach_new (&attach, address.sun_path, TRUST_NOBODY, token, RING_BYTES, 20),
+    mapped_ring_t *ring;
+    assert_int_equal (mapped_ring_new (&ring, address.sun_path, TRUST_NOBODY, token, RING_BYTES, 20),
         -ETIMEDOUT);
-    assert_null (attach);
+    assert_null (ring);
     assert_true (s_send_limit.tv_sec == 3 && s_send_limit.tv_usec == 0);
     assert_true (s_receive_limit.tv_sec == 0 && s_receive_limit.tv_usec == 20000);
     close (listener);

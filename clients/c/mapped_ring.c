@@ -1,4 +1,4 @@
-#include "attach.h"
+#include "mapped_ring.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ATTACH_MAGIC 0x41545443u
+#define MAPPED_RING_MAGIC 0x4d524e47u
 
-struct attach {
+struct mapped_ring {
     uint32_t magic;
     int socket;
     uint8_t *data;                  //  bytes of address space: reserved, then the ring
@@ -24,7 +24,7 @@ struct attach {
 //  signal is handled (signal(7)).  Taken for a failure, the client would go inline while the server hands the
 //  ring over.
 static int
-s_connect (attach_t *self, const char *path)
+s_connect (mapped_ring_t *self, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     size_t length = strlen (path);
@@ -34,7 +34,7 @@ s_connect (attach_t *self, const char *path)
     self->socket = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (self->socket < 0)
         return -errno;
-    struct timeval patience = { .tv_sec = ATTACH_PATIENCE_MS / 1000 };
+    struct timeval patience = { .tv_sec = MAPPED_RING_PATIENCE_MS / 1000 };
     if (setsockopt (self->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
         return -errno;
     int rc;
@@ -46,14 +46,14 @@ s_connect (attach_t *self, const char *path)
 
 //  The path is the server's word, also of one on another machine: any user may have made it here.
 static int
-s_check_peer (const attach_t *self, uid_t server)
+s_check_peer (const mapped_ring_t *self, uid_t server)
 {
     uid_t peer = trust_peer (self->socket);
     return peer != TRUST_NOBODY && (trust_is_ours (peer) || peer == server)? 0: -EPERM;
 }
 
 static int
-s_send_token (attach_t *self, const char *token)
+s_send_token (mapped_ring_t *self, const char *token)
 {
     ssize_t sent;
     do
@@ -87,7 +87,7 @@ s_take_descriptor (struct msghdr *message)
 
 //  Receives 'R' and the descriptor: the descriptor, or -errno; -ETIMEDOUT: nothing came.
 static int
-s_receive (attach_t *self, int answer_ms)
+s_receive (mapped_ring_t *self, int answer_ms)
 {
     char answer = 0;
     struct timeval patience = { .tv_sec = answer_ms / 1000, .tv_usec = answer_ms % 1000 * 1000 };
@@ -115,7 +115,7 @@ s_receive (attach_t *self, int answer_ms)
 }
 
 static int
-s_reserve (attach_t *self, size_t bytes)
+s_reserve (mapped_ring_t *self, size_t bytes)
 {
     void *data = mmap (NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
@@ -126,7 +126,7 @@ s_reserve (attach_t *self, size_t bytes)
 }
 
 static int
-s_map (attach_t *self, int descriptor)
+s_map (mapped_ring_t *self, int descriptor)
 {
     //  A file that is shorter than the ring would be SIGBUS in the user's loop.
     struct stat status;
@@ -143,14 +143,15 @@ s_map (attach_t *self, int descriptor)
 }
 
 int
-attach_new (attach_t **self_p, const char *path, uid_t server, const char *token, size_t bytes, int answer_ms)
+mapped_ring_new (mapped_ring_t **self_p, const char *path, uid_t server, const char *token, size_t bytes,
+    int answer_ms)
 {
     assert (self_p && path && token && bytes && answer_ms > 0);
     *self_p = NULL;
-    attach_t *self = calloc (1, sizeof *self);
+    mapped_ring_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    self->magic = ATTACH_MAGIC;
+    self->magic = MAPPED_RING_MAGIC;
     self->socket = -1;
     int descriptor = -1;
     int rc = s_reserve (self, bytes);
@@ -161,7 +162,7 @@ attach_new (attach_t **self_p, const char *path, uid_t server, const char *token
     if (rc) goto exit;
     rc = s_send_token (self, token);
     if (rc) goto exit;
-    rc = descriptor = s_receive (self, answer_ms < ATTACH_ANSWER_MS? answer_ms: ATTACH_ANSWER_MS);
+    rc = descriptor = s_receive (self, answer_ms < MAPPED_RING_ANSWER_MS? answer_ms: MAPPED_RING_ANSWER_MS);
     if (rc < 0) goto exit;
     rc = s_map (self, descriptor);
     *self_p = self;                 //  also without a ring: the server counts on the socket now
@@ -169,19 +170,19 @@ attach_new (attach_t **self_p, const char *path, uid_t server, const char *token
 exit:
     if (descriptor >= 0)
         close (descriptor);
-    attach_destroy (&self);
+    mapped_ring_destroy (&self);
     return rc;
 }
 
 void
-attach_destroy (attach_t **self_p)
+mapped_ring_destroy (mapped_ring_t **self_p)
 {
     assert (self_p);
-    attach_t *self = *self_p;
+    mapped_ring_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == ATTACH_MAGIC);
-    attach_close_socket (self);
+    assert (self->magic == MAPPED_RING_MAGIC);
+    mapped_ring_close_socket (self);
     if (self->data)
         munmap (self->data, self->bytes);
     self->magic = 0;
@@ -190,32 +191,32 @@ attach_destroy (attach_t **self_p)
 }
 
 uint8_t *
-attach_data (const attach_t *self)
+mapped_ring_data (const mapped_ring_t *self)
 {
-    assert (self && self->magic == ATTACH_MAGIC);
+    assert (self && self->magic == MAPPED_RING_MAGIC);
     return self->mapped? self->data: NULL;
 }
 
 int
-attach_socket (const attach_t *self)
+mapped_ring_socket (const mapped_ring_t *self)
 {
-    assert (self && self->magic == ATTACH_MAGIC);
+    assert (self && self->magic == MAPPED_RING_MAGIC);
     return self->socket;
 }
 
 bool
-attach_is_over (const attach_t *self)
+mapped_ring_is_over (const mapped_ring_t *self)
 {
-    assert (self && self->magic == ATTACH_MAGIC);
+    assert (self && self->magic == MAPPED_RING_MAGIC);
     char waste [64];
     ssize_t got = recv (self->socket, waste, sizeof waste, MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 void
-attach_close_socket (attach_t *self)
+mapped_ring_close_socket (mapped_ring_t *self)
 {
-    assert (self && self->magic == ATTACH_MAGIC);
+    assert (self && self->magic == MAPPED_RING_MAGIC);
     if (self->socket >= 0)
         close (self->socket);
     self->socket = -1;
