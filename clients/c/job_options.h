@@ -28,7 +28,7 @@ typedef struct {
     const state_t *from;                //  where the job resumes; NULL: at the beginning
     bool inlined;                       //  whatever the options say
     //  With ranks.
-    const uint64_t *recent;             //  recent.h; NULL: none
+    const uint64_t *recent;             //  recent_steps.h; NULL: none
     size_t recent_count;
     uint32_t gather_seconds;            //  0: from the options
 } job_options_resume_t;

@@ -295,7 +295,7 @@ s_send_join (loader_thread_t *self, message_error_t *why)
     job_options_resume_t resume = { .from = again? &state: job_options_state (self->options),
         .inlined = self->inline_only };
     if (again) {
-        resume.recent = recent_numbers (&self->stream.recent, &resume.recent_count);
+        resume.recent = recent_steps_numbers (&self->stream.recent, &resume.recent_count);
         resume.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
     }
     int rc = job_options_make_join (self->options, &resume, &frames, why);

@@ -16,7 +16,7 @@
  *                FAILED.  As long as the server lives the sockets stay open, because their end would empty
  *                the ring.  AWAY: refused permanently, or the time is up: OVER; the user gets the received
  *                batches, then the error.  A rank that has received everything looks for the server as the
- *                others do: they cannot continue without it, and may lack steps that it has (recent.h).
+ *                others do: they cannot continue without it, and may lack steps that it has (recent_steps.h).
  *  on close:     loader_thread_destroy after batch_queue_stop: leaves the job if there is one, within
  *                LOADER_THREAD_LEAVE_MS.
  *

@@ -16,7 +16,7 @@ stream_begin (stream_t *self, const message_joined_t *joined)
 void
 stream_clear (stream_t *self)
 {
-    recent_clear (&self->recent);
+    recent_steps_clear (&self->recent);
 }
 
 //  Marks the step's ids as received: with ranks, those of the others too.
@@ -48,7 +48,7 @@ stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *e
     if (!s_take_ids (self, &batch))
         return message_fail (error, "the server sent a sample that is none of the epoch's, or twice");
     //  The frame with the bytes is moved from; the ids lie in others.
-    if (!recent_add_step (&self->recent, &batch)
+    if (!recent_steps_add (&self->recent, &batch)
     ||  !batch_queue_put_batch (self->batches, &batch, batch.payload? &message->parts [batch.payload]: NULL))
         return message_fail (error, "the server sent a batch into a slot that is not free, or memory is out");
     self->sequence++;
@@ -66,7 +66,7 @@ stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_
     if (self->last || epoch_end.epoch != position_epoch (self->received)
     ||  epoch_end.batches != position_batches (self->received) || (known && epoch_end.samples != samples))
         return message_fail (error, "the server ended an epoch with other figures than its batches have");
-    if (!recent_add_end (&self->recent, &epoch_end))
+    if (!recent_steps_add_end (&self->recent, &epoch_end))
         return message_fail (error, "out of memory for an epoch's end");
     position_end_epoch (self->received);
     self->last = epoch_end.flags & WIRE_EPOCH_LAST;

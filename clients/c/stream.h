@@ -10,13 +10,13 @@
 #include "dealer.h"
 #include "message.h"
 #include "position.h"
-#include "recent.h"
+#include "recent_steps.h"
 
 typedef struct {
-    batch_queue_t *batches;               //  lent
-    position_t *received;                 //  lent
+    batch_queue_t *batches;             //  lent
+    position_t *received;               //  lent
     const message_joined_t *joined;     //  of the present joining, lent
-    recent_t recent;                    //  the last messages, over all joinings
+    recent_steps_t recent;              //  the last messages, over all joinings
     uint64_t sequence;                  //  of the next batch in this joining
     uint64_t before;                    //  batches of earlier joinings
     bool last;                          //  the last epoch's end has come

@@ -11,7 +11,7 @@
 #include "golden.h"
 #include "job_options.h"
 #include "message.h"
-#include "recent.h"
+#include "recent_steps.h"
 
 static golden_t s_golden;
 
@@ -277,17 +277,18 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
         .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
         .order = TUREEN_SHARED, .seed = 7, .epoch = 3, .batches = 1,
         .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 } };
-    recent_t recent = { .world_size = 2, .steps_max = 5 };
+    recent_steps_t recent = { .world_size = 2, .steps_max = 5 };
     uint64_t one [] = { 2, 1, 2999, 0, 5 }, other [] = { 2, 2, 7, 8, 9, 10 };
-    assert_true (recent_add_step (&recent,
+    assert_true (recent_steps_add (&recent,
         &(message_batch_t) { .head = { .epoch = 2, .index = 4 }, .counts = (uint8_t *) one,
         .step = (uint8_t *) (one + 2), .step_count = 3 }));
-    assert_true (recent_add_end (&recent, &(wire_epoch_end_t) { .epoch = 2, .batches = 5, .samples = 19 }));
-    assert_true (recent_add_step (&recent,
+    assert_true (recent_steps_add_end (&recent,
+        &(wire_epoch_end_t) { .epoch = 2, .batches = 5, .samples = 19 }));
+    assert_true (recent_steps_add (&recent,
         &(message_batch_t) { .head = { .epoch = 3, .index = 0 }, .counts = (uint8_t *) other,
         .step = (uint8_t *) (other + 2), .step_count = 4 }));
     job_options_resume_t resume = { .from = &from, .gather_seconds = 120 };
-    resume.recent = recent_numbers (&recent, &resume.recent_count);
+    resume.recent = recent_steps_numbers (&recent, &resume.recent_count);
     job_options_t *checked;
     message_error_t error;
     assert_int_equal (job_options_new (&checked, &options, &error), 0);
@@ -309,7 +310,7 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
     assert_memory_equal (s_frames.frames [2].data, s_golden.frames [3].data, s_golden.frames [3].size);
     job_options_frames_clear (&s_frames);
     job_options_destroy (&checked);
-    recent_clear (&recent);
+    recent_steps_clear (&recent);
 }
 
 static void

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "fake_checks.h"
 #include "loader_thread.h"
-#include "recent.h"
+#include "recent_steps.h"
 #include "rejoin.h"
 #include "seed.h"
 #include "tureen.h"
@@ -286,7 +286,7 @@ typedef struct {
 } record_t;
 
 static void
-s_check_records (const recent_t *recent, const record_t *records, size_t count)
+s_check_records (const recent_steps_t *recent, const record_t *records, size_t count)
 {
     size_t first = count, steps = 0, number_count, place = 0;
     for (; first > 0 && count - first < WIRE_RECENT_RECORDS_MAX; first--) {
@@ -295,7 +295,7 @@ s_check_records (const recent_t *recent, const record_t *records, size_t count)
             break;
         steps += is_step;
     }
-    const uint64_t *numbers = recent_numbers (recent, &number_count);
+    const uint64_t *numbers = recent_steps_numbers (recent, &number_count);
     for (size_t index = first; index < count; place += records [index++].count) {
         assert_true (place + records [index].count <= number_count);
         assert_memory_equal (numbers + place, records [index].numbers,
@@ -311,7 +311,7 @@ test_what_is_kept_of_the_last_steps (void **state)
     uint64_t random = test_seed ();
     static record_t records [RECORDS];
     for (uint32_t round = 0; round < 6; round++) {
-        recent_t recent = { .world_size = 2 + round % 3, .steps_max = round % 2? 65: 4 };
+        recent_steps_t recent = { .world_size = 2 + round % 3, .steps_max = round % 2? 65: 4 };
         for (size_t count = 0; count < RECORDS;) {
             record_t *record = &records [count];
             uint64_t each = 1 + test_below (&random, 3), *numbers = record->numbers;
@@ -329,10 +329,10 @@ test_what_is_kept_of_the_last_steps (void **state)
                 .counts = (uint8_t *) (numbers + 4),
                 .step = (uint8_t *) (numbers + 4 + recent.world_size), .step_count = numbers [3] };
             wire_epoch_end_t end = { .epoch = round, .batches = count, .samples = numbers [3] };
-            assert_true (is_end? recent_add_end (&recent, &end): recent_add_step (&recent, &batch));
+            assert_true (is_end? recent_steps_add_end (&recent, &end): recent_steps_add (&recent, &batch));
             s_check_records (&recent, records, ++count);
         }
-        recent_clear (&recent);
+        recent_steps_clear (&recent);
     }
 }
 
@@ -344,16 +344,16 @@ test_large_steps (void **state)
     enum { IDS = 1 << 19 };
     uint64_t counts [2] = { IDS / 2, IDS / 2 }, *ids = calloc (IDS, sizeof *ids);
     size_t count;
-    recent_t recent = { .world_size = 2, .steps_max = 4 };
+    recent_steps_t recent = { .world_size = 2, .steps_max = 4 };
     for (uint64_t index = 0; index < 5; index++) {
         message_batch_t batch = { .head = { .index = index }, .counts = (uint8_t *) counts,
             .step = (uint8_t *) ids,
             .step_count = IDS };
-        assert_true (recent_add_step (&recent, &batch));
+        assert_true (recent_steps_add (&recent, &batch));
     }
-    assert_int_equal (recent_numbers (&recent, &count) [2], 3);
+    assert_int_equal (recent_steps_numbers (&recent, &count) [2], 3);
     assert_int_equal (count, 2 * (4 + 2 + IDS));
-    recent_clear (&recent);
+    recent_steps_clear (&recent);
     free (ids);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "message.h"
-#include "recent.h"
+#include "recent_steps.h"
 #include "state.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -50,19 +50,19 @@ s_use_batch (const message_frame_t *frames, size_t count, const message_batch_t 
 {
     uint64_t ids [2 * 2], own [2];
     size_t numbers;
-    recent_t recent = { .world_size = world_size, .steps_max = 1 };
+    recent_steps_t recent = { .world_size = world_size, .steps_max = 1 };
     assert (batch->head.count >= 1 && batch->head.count <= 2 && frames [2].size == batch->head.count * 8);
     assert (batch->step_count <= 2u * world_size && batch->step_count >= 1);
     assert (batch->payload == 0 || (batch->payload == count - 1 && frames [count - 1].size == 64));
     assert (batch->head.slot < 4 || (batch->head.slot == WIRE_SLOT_NONE && world_size > 1 && batch->payload));
     memcpy (own, batch->ids, batch->head.count * sizeof *own);
     memcpy (ids, batch->step, batch->step_count * sizeof *ids);
-    bool fine = recent_add_step (&recent, batch);
+    bool fine = recent_steps_add (&recent, batch);
     assert (fine);
-    const uint64_t *record = recent_numbers (&recent, &numbers);
+    const uint64_t *record = recent_steps_numbers (&recent, &numbers);
     assert (world_size == 1? !record: record [3] == batch->step_count
         && numbers == 4 + world_size + batch->step_count);
-    recent_clear (&recent);
+    recent_steps_clear (&recent);
 }
 
 static void

@@ -1,5 +1,5 @@
-/*  recent -- the last steps and epochs' ends that a rank received, as a JOIN tells them (docs/protocol.md,
- *  Ranks).
+/*  recent_steps -- the last steps and ends of epochs that a rank received, as its JOIN lists them
+ *  (docs/protocol.md, Ranks).
  *
  *  When a server dies, one rank may have received more than another.  The job resumes at the furthest
  *  position; that rank's recent records have the steps that the others lack.
@@ -14,8 +14,8 @@
  *        are dropped.
  *  Owner: the loader's thread.
  */
-#ifndef RECENT_H
-#define RECENT_H
+#ifndef RECENT_STEPS_H
+#define RECENT_STEPS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,14 +35,14 @@ typedef struct {
     uint32_t steps;
     uint32_t records;
     uint64_t ids;
-} recent_t;
+} recent_steps_t;
 
 //  False: no memory, and nothing is changed.
-bool recent_add_step (recent_t *self, const message_batch_t *batch);
-bool recent_add_end (recent_t *self, const wire_epoch_end_t *end);
-void recent_clear (recent_t *self);
+bool recent_steps_add (recent_steps_t *self, const message_batch_t *batch);
+bool recent_steps_add_end (recent_steps_t *self, const wire_epoch_end_t *end);
+void recent_steps_clear (recent_steps_t *self);
 
 //  The numbers of the records, lent until the next change; *count_p of them.
-const uint64_t *recent_numbers (const recent_t *self, size_t *count_p);
+const uint64_t *recent_steps_numbers (const recent_steps_t *self, size_t *count_p);
 
 #endif

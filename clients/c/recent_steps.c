@@ -1,13 +1,13 @@
-#include "recent.h"
+#include "recent_steps.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECENT_HEAD = 4 };               //  numbers with which a record begins
+enum { RECENT_STEPS_HEAD = 4 };         //  numbers with which a record begins
 
 //  Room for so many more numbers behind the last one.  False: no memory.
 static bool
-s_make_room (recent_t *self, size_t more)
+s_make_room (recent_steps_t *self, size_t more)
 {
     size_t needed = self->count + more;
     if (self->first + needed <= self->room)
@@ -28,11 +28,11 @@ s_make_room (recent_t *self, size_t more)
 }
 
 static void
-s_drop_oldest (recent_t *self)
+s_drop_oldest (recent_steps_t *self)
 {
     const uint64_t *head = self->numbers + self->first;
     bool is_step = head [0] == WIRE_RECENT_STEP;
-    size_t size = RECENT_HEAD + (is_step? self->world_size + head [3]: 0);
+    size_t size = RECENT_STEPS_HEAD + (is_step? self->world_size + head [3]: 0);
     assert (self->records && size <= self->count);
     self->steps -= is_step;
     self->ids -= is_step? head [3]: 0;
@@ -43,7 +43,7 @@ s_drop_oldest (recent_t *self)
 
 //  Counts the record that was just written.
 static void
-s_add (recent_t *self, bool is_step, size_t size, uint64_t ids)
+s_add (recent_steps_t *self, bool is_step, size_t size, uint64_t ids)
 {
     self->count += size;
     self->records++;
@@ -55,46 +55,46 @@ s_add (recent_t *self, bool is_step, size_t size, uint64_t ids)
 }
 
 bool
-recent_add_step (recent_t *self, const message_batch_t *batch)
+recent_steps_add (recent_steps_t *self, const message_batch_t *batch)
 {
     if (self->world_size <= 1)
         return true;
     assert (batch->counts);
-    size_t size = RECENT_HEAD + self->world_size + batch->step_count;
+    size_t size = RECENT_STEPS_HEAD + self->world_size + batch->step_count;
     if (!s_make_room (self, size))
         return false;
     uint64_t *place = self->numbers + self->first + self->count;
-    const uint64_t head [RECENT_HEAD] = { WIRE_RECENT_STEP, batch->head.epoch, batch->head.index,
+    const uint64_t head [RECENT_STEPS_HEAD] = { WIRE_RECENT_STEP, batch->head.epoch, batch->head.index,
         batch->step_count };
     memcpy (place, head, sizeof head);
-    memcpy (place + RECENT_HEAD, batch->counts, self->world_size * sizeof *place);
-    memcpy (place + RECENT_HEAD + self->world_size, batch->step, batch->step_count * sizeof *place);
+    memcpy (place + RECENT_STEPS_HEAD, batch->counts, self->world_size * sizeof *place);
+    memcpy (place + RECENT_STEPS_HEAD + self->world_size, batch->step, batch->step_count * sizeof *place);
     s_add (self, true, size, batch->step_count);
     return true;
 }
 
 bool
-recent_add_end (recent_t *self, const wire_epoch_end_t *end)
+recent_steps_add_end (recent_steps_t *self, const wire_epoch_end_t *end)
 {
     if (self->world_size <= 1)
         return true;
-    if (!s_make_room (self, RECENT_HEAD))
+    if (!s_make_room (self, RECENT_STEPS_HEAD))
         return false;
-    const uint64_t head [RECENT_HEAD] = { WIRE_RECENT_END, end->epoch, end->batches, end->samples };
+    const uint64_t head [RECENT_STEPS_HEAD] = { WIRE_RECENT_END, end->epoch, end->batches, end->samples };
     memcpy (self->numbers + self->first + self->count, head, sizeof head);
-    s_add (self, false, RECENT_HEAD, 0);
+    s_add (self, false, RECENT_STEPS_HEAD, 0);
     return true;
 }
 
 void
-recent_clear (recent_t *self)
+recent_steps_clear (recent_steps_t *self)
 {
     free (self->numbers);
-    *self = (recent_t) { .world_size = self->world_size, .steps_max = self->steps_max };
+    *self = (recent_steps_t) { .world_size = self->world_size, .steps_max = self->steps_max };
 }
 
 const uint64_t *
-recent_numbers (const recent_t *self, size_t *count_p)
+recent_steps_numbers (const recent_steps_t *self, size_t *count_p)
 {
     *count_p = self->count;
     return self->count? self->numbers + self->first: NULL;
