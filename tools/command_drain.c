@@ -18,7 +18,6 @@
 #include "option.h"
 #include "option_server.h"
 #include "output.h"
-#include "presence.h"
 
 enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000 };
 
@@ -86,10 +85,10 @@ s_look (drain_t *self)
     int rc = tureen_status_with (&options, &text, NULL, 0);
     //  Slow, stopped, or busy: it is there as long as our connection to it is, and ends for as long as it
     //  holds its socket's lock.
-    char how [PRESENCE_BYTES];
+    char how [ADDRESS_HOW_BYTES];
     if (rc)
         return dealer_is_lost (self->question.dealer)
-            && !presence_is_starting (self->question.address, how)? ENDED: SILENT;
+            && !address_is_starting (self->question.address, how)? ENDED: SILENT;
     json_t *object = json_loads (text, 0, NULL);
     free (text);
     bool drains = json_is_true (json_object_get (object, "draining"));

@@ -57,11 +57,11 @@ s_wait (control_t *self, wire_kind_t reply, int timeout_ms, char **json_p, messa
         if (rc == -EAGAIN && dealer_welcome (self->dealer, error) != DEALER_WELCOME)
             rc = -EACCES;
         if (rc == -EAGAIN && dealer_is_unreached (self->dealer)
-            && presence_look (self->address, self->how) == PRESENCE_NONE)
+            && address_look (self->address, self->how) == ADDRESS_VACANT)
             rc = -ETIMEDOUT;
     }
     if (rc == -EAGAIN)
-        presence_look (self->address, self->how);
+        address_look (self->address, self->how);
     dealer_message_clear (&message);
     return rc;
 }

@@ -7,14 +7,13 @@
 #define CONTROL_H
 #include "address.h"
 #include "dealer.h"
-#include "presence.h"
 #include "tureen.h"
 
 typedef struct {
     char address [ADDRESS_BYTES];       //  the caller's, resolved, before control_open
     void *context;
     dealer_t *dealer;                   //  the connection, which may be watched after the answer
-    char how [PRESENCE_BYTES];          //  what is at the address, if no server has answered: half a sentence
+    char how [ADDRESS_HOW_BYTES];       //  of address_look, if no server has answered
 } control_t;
 
 //  Connects to the address with the keys of the options.  0; or -errno with error filled.  control_close in

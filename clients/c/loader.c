@@ -12,7 +12,6 @@
 #include "batch_queue.h"
 #include "job_options.h"
 #include "loader_thread.h"
-#include "presence.h"
 #include "question_queue.h"
 #include "state.h"
 #include "tureen.h"
@@ -41,8 +40,8 @@ static void
 s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, const char *address)
 {
     message_error_t text;
-    char how [PRESENCE_BYTES];
-    if (presence_look (address, how) == PRESENCE_SOMETHING)
+    char how [ADDRESS_HOW_BYTES];
+    if (address_look (address, how) == ADDRESS_IN_USE)
         return;
     message_fail (&text, "no server answers at %.150s yet: %.250s; looking for it for %g seconds", address,
         how, self->timeout_ms / 1e3);

@@ -10,7 +10,6 @@
 #include "address.h"
 #include "dealer.h"
 #include "mapped_ring.h"
-#include "presence.h"
 #include "rejoin.h"
 #include "stream.h"
 
@@ -731,11 +730,11 @@ s_check_deadline (loader_thread_t *self, int64_t now_ms)
     if (now_ms < self->deadline_ms)
         return;
     message_error_t why;
-    char how [PRESENCE_BYTES];
+    char how [ADDRESS_HOW_BYTES];
     if (self->phase == JOINING && self->gathering)
         s_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
     else if (self->phase == JOINING && !dealer_was_connected (self->dealer)
-        && presence_is_starting (self->address, how)
+        && address_is_starting (self->address, how)
     &&  s_can_go_on (self)) {
         message_fail (&why, "no server listens yet: %s", how);
         s_go_away (self, why.text);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include "address.h"
 #include "endpoint.h"
-#include "presence.h"
 
 static char s_directory [] = "/tmp/tureen-address-XXXXXX";
 
@@ -60,7 +59,7 @@ static void
 test_a_server_that_starts (void **state)
 {
     (void) state;
-    char folder [] = "/tmp/tureen-address-XXXXXX", text [64], process [32], how [PRESENCE_BYTES];
+    char folder [] = "/tmp/tureen-address-XXXXXX", text [64], process [32], how [ADDRESS_HOW_BYTES];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     message_error_t what;
     assert_non_null (mkdtemp (folder));
@@ -68,20 +67,20 @@ test_a_server_that_starts (void **state)
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.sock", folder);
     snprintf (process, sizeof process, "process %ld has locked", (long) getpid ());
     prctl (PR_SET_NAME, "tureen");
-    assert_false (presence_is_starting (text, how));
+    assert_false (address_is_starting (text, how));
     endpoint_t *endpoint;
     assert_int_equal (endpoint_claim (&endpoint, text, NULL, what.text, sizeof what.text), 0);
-    assert_true (presence_is_starting (text, how));
+    assert_true (address_is_starting (text, how));
     assert_non_null (strstr (how, process));
     prctl (PR_SET_NAME, "another");
-    assert_false (presence_is_starting (text, how));
+    assert_false (address_is_starting (text, how));
     prctl (PR_SET_NAME, "tureen");
     int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal (bind (listener, (struct sockaddr *) &address, sizeof address), 0);
-    assert_true (presence_is_starting (text, how));
+    assert_true (address_is_starting (text, how));
     assert_int_equal (listen (listener, 1), 0);
-    assert_false (presence_is_starting (text, how));
-    assert_false (presence_is_starting ("tcp://127.0.0.1:1", how));
+    assert_false (address_is_starting (text, how));
+    assert_false (address_is_starting ("tcp://127.0.0.1:1", how));
     close (listener);
     endpoint_destroy (&endpoint);
     assert_int_equal (rmdir (folder), 0);
@@ -128,10 +127,10 @@ test_the_remedy_is_a_command_that_helps (void **state)
 }
 
 static void
-s_expect_presence (const char *address, presence_t expected, const char *words)
+s_expect_use (const char *address, address_use_t expected, const char *words)
 {
-    char how [PRESENCE_BYTES];
-    assert_int_equal (presence_look (address, how), expected);
+    char how [ADDRESS_HOW_BYTES];
+    assert_int_equal (address_look (address, how), expected);
     if (!strstr (how, words))
         fail_msg ("%s: '%s' lacks '%s'", address, how, words);
 }
@@ -142,28 +141,28 @@ static void
 test_what_is_at_an_endpoint (void **state)
 {
     (void) state;
-    char folder [] = "/tmp/tureen-presence-XXXXXX", address [ADDRESS_BYTES], lock [ADDRESS_BYTES + 8];
+    char folder [] = "/tmp/tureen-address-XXXXXX", address [ADDRESS_BYTES], lock [ADDRESS_BYTES + 8];
     assert_non_null (mkdtemp (folder));
     snprintf (address, sizeof address, "ipc://%s/s.sock", folder);
     snprintf (lock, sizeof lock, "%s/s.sock.lock", folder);
-    s_expect_presence (address, PRESENCE_NONE, "there is no such socket");
+    s_expect_use (address, ADDRESS_VACANT, "there is no such socket");
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     snprintf (name.sun_path, sizeof name.sun_path, "%s/s.sock", folder);
     int listener = socket (AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal (bind (listener, (struct sockaddr *) &name, sizeof name), 0);
     assert_int_equal (listen (listener, 1), 0);
-    s_expect_presence (address, PRESENCE_SOMETHING, "a server listens there, but it does not answer");
+    s_expect_use (address, ADDRESS_IN_USE, "a server listens there, but it does not answer");
     close (listener);
-    s_expect_presence (address, PRESENCE_NONE, "nothing listens at it: its server has died");
+    s_expect_use (address, ADDRESS_VACANT, "nothing listens at it: its server has died");
     unlink (name.sun_path);
     //  The lock counts if the process that it names is a living server.
     FILE *file = fopen (lock, "w");
     assert_non_null (file);
     fprintf (file, "%ld\n", (long) getpid ());
     fclose (file);
-    s_expect_presence (address, PRESENCE_NONE, "there is no such socket");
+    s_expect_use (address, ADDRESS_VACANT, "there is no such socket");
     prctl (PR_SET_NAME, "tureen");
-    s_expect_presence (address, PRESENCE_STARTING, "has locked it and does not listen yet");
+    s_expect_use (address, ADDRESS_STARTING, "has locked it and does not listen yet");
     prctl (PR_SET_NAME, "test_address");
     unlink (lock);
     rmdir (folder);
