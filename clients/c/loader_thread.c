@@ -10,8 +10,8 @@
 #include "address.h"
 #include "dealer.h"
 #include "mapped_ring.h"
+#include "recent_steps.h"
 #include "rejoin.h"
-#include "stream.h"
 
 #define LOADER_THREAD_MAGIC 0x4c544852u
 
@@ -56,8 +56,6 @@ struct loader_thread {
     bool inline_only;                   //  a received ring could not be mapped
     bool inlined;
     uint32_t heartbeat_ms;
-    position_t *received;
-    stream_t stream;
     rejoin_t rejoin;
     wire_progress_t told;               //  the last PROGRESS
     int64_t deadline_ms;                //  of JOINING, LEAVING, and a try in AWAY
@@ -72,6 +70,14 @@ struct loader_thread {
     int64_t lost_ms;                    //  when we saw the server's end; 0: alive, as far as we know
     const char *lost_how;
     dealer_message_t message;
+    //  What came.  All joinings together are one run: a batch's sequence starts again with each joining, its
+    //  epoch and index continue, and no sample comes twice in an epoch.
+    position_t *received;
+    recent_steps_t recent;              //  the last messages, over all joinings
+    const message_joined_t *joined;     //  of the present joining, lent
+    uint64_t sequence;                  //  of the next batch in this joining
+    uint64_t before;                    //  batches of earlier joinings
+    bool last;                          //  the last epoch's end has come
 };
 
 static const bool s_allowed [PHASES] [PHASES] = {
@@ -215,7 +221,7 @@ s_can_go_on (const loader_thread_t *self)
     if (self->phase == JOINING)
         return self->rejoin.limit_ms >= 0;
     if (self->phase != RUNNING || self->rejoin.limit_ms < 0
-    ||  (self->stream.last && job_options_world_size (self->options) == 1))
+    ||  (self->last && job_options_world_size (self->options) == 1))
         return false;
     bool fine = s_describe (self, &state);
     state_clear (&state);
@@ -244,10 +250,10 @@ s_go_away (loader_thread_t *self, const char *how)
     if (s_has_joined (self))
         batch_queue_retire (self->batches);
     question_queue_lose (self->questions);
-    rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
+    rejoin_begin (&self->rejoin, how, self->sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
         (double) self->rejoin.limit_ms / 1e3);
-    if (!self->stream.last)
+    if (!self->last)
         batch_queue_put_notice (self->batches, text.text);
     s_move (self, AWAY);
 }
@@ -273,7 +279,7 @@ s_wait_for_ranks (loader_thread_t *self, const char *text)
     //  server is back.
     if (self->phase == AWAY) {
         rejoin_hear (&self->rejoin, text);
-        if (!self->gathering && !self->stream.last)
+        if (!self->gathering && !self->last)
             batch_queue_put_notice (self->batches, text);
     }
     self->gathering = true;
@@ -294,7 +300,7 @@ s_send_join (loader_thread_t *self, message_error_t *why)
     job_options_resume_t resume = { .from = again? &state: job_options_state (self->options),
         .inlined = self->inline_only };
     if (again) {
-        resume.recent = recent_steps_numbers (&self->stream.recent, &resume.recent_count);
+        resume.recent = recent_steps_numbers (&self->recent, &resume.recent_count);
         resume.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
     }
     int rc = job_options_make_join (self->options, &resume, &frames, why);
@@ -373,14 +379,17 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, mapped_ring_t **ring
     mapped_ring_t *ring = *ring_p;
     window_t *window = rc? NULL:
         batch_queue_window_new (self->batches, joined_p, ring_p, ring? mapped_ring_data (ring): NULL,
-        self->stream.before + self->stream.sequence);
+        self->before + self->sequence);
     if (window) {
         self->ring = ring;
         snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
-        self->stream.received = self->received;
         if (!first)
             position_go_on (self->received);
-        stream_begin (&self->stream, joined);
+        self->before += self->sequence;
+        self->sequence = 0;
+        self->joined = joined;
+        self->recent.world_size = message_joined_info (joined)->world_size;
+        self->recent.steps_max = message_joined_info (joined)->slots + 1;
         batch_queue_open (self->batches, &window, first? &given: NULL);
     }
     else if (rc == 0)
@@ -437,7 +446,7 @@ s_come_back (loader_thread_t *self, const tureen_info_t *info, bool again)
     message_fail (&text, "the server is back after %.3g seconds; %s as job %" PRIu64 "%s",
         (double) (now_ms - self->rejoin.since_ms) / 1e3, again? "going on": "joined", info->job,
         again && info->forked? ", a fork: its run goes on elsewhere": "");
-    if (!self->stream.last)
+    if (!self->last)
         batch_queue_put_notice (self->batches, text.text);
 }
 
@@ -549,17 +558,68 @@ s_seek (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 }
 
 //  --------------------------------------------------------------------------
-//  Receiving
+//  Batches and epoch ends: checked against what must come next, then put into the user's queue
 
-static void
-s_take_stream (loader_thread_t *self, uint8_t kind)
+//  Marks the step's ids as received: with ranks, those of the others too.
+static bool
+s_take_ids (loader_thread_t *self, const message_batch_t *batch)
 {
-    message_error_t why;
-    bool fine = kind == WIRE_BATCH? stream_take_batch (&self->stream, &self->message, &why):
-        stream_take_epoch_end (&self->stream, &self->message, &why);
-    if (!fine)
-        s_fail_at (self, -EPROTO, why.text);
+    //  A few at a time: the array is ours and aligned.
+    uint64_t ids [64];
+    bool fine = true;
+    for (size_t done = 0; done < batch->step_count; done += 64) {
+        size_t part = batch->step_count - done < 64? batch->step_count - done: 64;
+        memcpy (ids, batch->step + done * sizeof *ids, part * sizeof *ids);
+        fine &= position_take (self->received, ids, part);
+    }
+    position_end_batch (self->received);
+    return fine;
 }
+
+//  False: the server's mistake, or no memory; error tells which.
+static bool
+s_take_batch (loader_thread_t *self, message_error_t *error)
+{
+    message_batch_t batch;
+    dealer_message_t *message = &self->message;
+    if (!message_read_batch (message->frames, message->count, self->joined, &batch, error))
+        return false;
+    const wire_batch_t *head = &batch.head;
+    if (self->last || head->sequence != self->sequence || head->epoch != position_epoch (self->received)
+    ||  head->index != position_batches (self->received))
+        return message_fail (error, "the server sent a batch out of its order");
+    if (!s_take_ids (self, &batch))
+        return message_fail (error, "the server sent a sample that is none of the epoch's, or twice");
+    //  The frame with the bytes is moved from; the ids lie in others.
+    if (!recent_steps_add (&self->recent, &batch)
+    ||  !batch_queue_put_batch (self->batches, &batch, batch.payload? &message->parts [batch.payload]: NULL))
+        return message_fail (error, "the server sent a batch into a slot that is not free, or memory is out");
+    self->sequence++;
+    return true;
+}
+
+//  Likewise.
+static bool
+s_take_epoch_end (loader_thread_t *self, message_error_t *error)
+{
+    wire_epoch_end_t epoch_end;
+    uint64_t samples;
+    if (!message_read_epoch_end (self->message.frames, self->message.count, &epoch_end, error))
+        return false;
+    bool known = position_samples (self->received, &samples);
+    if (self->last || epoch_end.epoch != position_epoch (self->received)
+    ||  epoch_end.batches != position_batches (self->received) || (known && epoch_end.samples != samples))
+        return message_fail (error, "the server ended an epoch with other figures than its batches have");
+    if (!recent_steps_add_end (&self->recent, &epoch_end))
+        return message_fail (error, "out of memory for an epoch's end");
+    position_end_epoch (self->received);
+    self->last = epoch_end.flags & WIRE_EPOCH_LAST;
+    batch_queue_put_epoch_end (self->batches, &epoch_end);
+    return true;
+}
+
+//  --------------------------------------------------------------------------
+//  Other messages
 
 //  The server has no room for another job at the moment.  False: no more tries, or the time is up.
 static bool
@@ -636,8 +696,10 @@ s_take_message (loader_thread_t *self)
         s_take_note (self, head.kind == WIRE_ENDED);
     else if (joining && head.kind == WIRE_JOINED)
         s_take_joined (self);
-    else if (self->phase == RUNNING && (head.kind == WIRE_BATCH || head.kind == WIRE_EPOCH_END))
-        s_take_stream (self, head.kind);
+    else if (self->phase == RUNNING && (head.kind == WIRE_BATCH || head.kind == WIRE_EPOCH_END)) {
+        if (!(head.kind == WIRE_BATCH? s_take_batch (self, &why): s_take_epoch_end (self, &why)))
+            s_fail_at (self, -EPROTO, why.text);
+    }
     else if ((self->phase == RUNNING || joining) && head.kind == WIRE_NOTICE)
         s_take_notice (self);
 }
@@ -897,7 +959,6 @@ loader_thread_new (loader_thread_t **self_p, const loader_thread_setup_t *setup)
     self->credentials = *setup->credentials;
     self->timeout_ms = setup->timeout_ms;
     self->rejoin.limit_ms = setup->rejoin_ms? setup->rejoin_ms: REJOIN_DEFAULT_MS;
-    self->stream.batches = setup->batches;
     snprintf (self->address, sizeof self->address, "%s", setup->address);
     //  Signals are for the user's threads.
     sigset_t all, before;
@@ -925,7 +986,7 @@ loader_thread_destroy (loader_thread_t **self_p)
     if (self->started)
         pthread_join (self->thread, NULL);
     position_destroy (&self->received);
-    stream_clear (&self->stream);
+    recent_steps_clear (&self->recent);
     credentials_wipe (&self->credentials);
     self->magic = 0;
     free (self);
