@@ -1,4 +1,5 @@
-/*  state -- the state of a job, as docs/state.md has it: read, checked, written.
+/*  state -- the state of a job, as docs/state.md has it: read, checked, written; and the states of all nodes
+ *  of a job merged (tureen_merge_states).
  *
  *  Input is foreign: bounded, validated with a reason, then used.  The text of a state has no secrets and no
  *  pointers; this client and the Python client read each other's states.
