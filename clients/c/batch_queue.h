@@ -119,8 +119,8 @@ char *batch_queue_unreadable (batch_queue_t *self);
 typedef struct {
     uint64_t epoch;
     uint64_t batches;
-    position_taken_t taken;               //  for position_taken_clear
-    position_cut_t cut;                   //  likewise; with nodes
+    position_taken_t taken;             //  for position_taken_clear
+    position_cut_t cut;                 //  likewise; with nodes
     char run [WIRE_RUN_BYTES + 1];
 } batch_queue_given_t;
 //  False: no memory.

@@ -22,7 +22,6 @@ enum {
 struct job_options {
     uint32_t magic;
     uint32_t batch_size;
-    uint64_t epochs;
     tureen_order_t order;
     uint32_t pool;
     uint32_t world_size;                //  1: no ranks
@@ -562,7 +561,6 @@ s_fill (job_options_t *self, const tureen_options_t *options, message_error_t *e
     if (rc)
         return rc;
     self->batch_size = options->batch_size? options->batch_size: JOB_OPTIONS_BATCH_DEFAULT;
-    self->epochs = options->epochs;
     self->world_size = options->world_size? options->world_size: 1;
     self->rank = options->rank;
     self->nodes = options->nodes? options->nodes: 1;

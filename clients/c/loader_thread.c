@@ -183,17 +183,8 @@ s_send_question (loader_thread_t *self)
         question_queue_sent (self->questions, question.tag);
 }
 
-//  Twice as often as promised.
-static void
-s_send_heartbeat (loader_thread_t *self, int64_t now_ms)
-{
-    if (self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2
-        && s_send (self, WIRE_HEARTBEAT))
-        self->beat_ms = now_ms;
-}
-
 //  --------------------------------------------------------------------------
-//  Going on
+//  Resuming
 
 //  The state of what was received.  False: the job cannot be resumed, or no memory.
 static bool
@@ -845,7 +836,10 @@ s_tell (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
         return;
     if (self->phase == RUNNING) {
         s_send_progress (self, &view->progress);
-        s_send_heartbeat (self, now_ms);
+        //  Twice as often as promised.
+        bool is_due = self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2;
+        if (is_due && s_send (self, WIRE_HEARTBEAT))
+            self->beat_ms = now_ms;
         s_send_question (self);
     }
     if (view->leave && s_send (self, WIRE_LEAVE)) {

@@ -44,14 +44,6 @@ s_connect (mapped_ring_t *self, const char *path)
     return rc? -errno: 0;
 }
 
-//  The path is the server's word, also of one on another machine: any user may have made it here.
-static int
-s_check_peer (const mapped_ring_t *self, uid_t server)
-{
-    uid_t peer = trust_peer (self->socket);
-    return peer != TRUST_NOBODY && (trust_is_ours (peer) || peer == server)? 0: -EPERM;
-}
-
 static int
 s_send_token (mapped_ring_t *self, const char *token)
 {
@@ -158,7 +150,9 @@ mapped_ring_new (mapped_ring_t **self_p, const char *path, uid_t server, const c
     if (rc) goto exit;
     rc = s_connect (self, path);
     if (rc) goto exit;
-    rc = s_check_peer (self, server);
+    //  The path is the server's word, also of one on another machine: any user may have made it here.
+    uid_t peer = trust_peer (self->socket);
+    rc = peer != TRUST_NOBODY && (trust_is_ours (peer) || peer == server)? 0: -EPERM;
     if (rc) goto exit;
     rc = s_send_token (self, token);
     if (rc) goto exit;

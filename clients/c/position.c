@@ -14,7 +14,7 @@ struct position {
     uint32_t nodes;                     //  1: the job is not over several
     uint32_t node;
     //  Of the open epoch.
-    position_cut_t cut;                   //  with nodes
+    position_cut_t cut;                 //  with nodes
     uint64_t epoch;
     uint64_t batches;
     uint64_t had;                       //  samples
@@ -98,14 +98,6 @@ s_place_of (const position_t *self, size_t place)
 {
     uint64_t before = self->cut.taken.count, skip = self->node + self->nodes - before % self->nodes;
     return before + skip % self->nodes + (uint64_t) place * self->nodes;
-}
-
-//  As many places of all nodes together.
-static uint64_t
-s_places (const position_t *self)
-{
-    uint64_t places = self->cut.taken.count + (uint64_t) self->place * self->nodes;
-    return places < self->list_count? places: self->list_count;
 }
 
 //  Whether every bit of the words is one of the data set's samples.
@@ -229,7 +221,12 @@ bool
 position_taken (const position_t *self, position_taken_t *taken)
 {
     assert (self && self->magic == POSITION_MAGIC);
-    *taken = (position_taken_t) { .list = self->list, .count = self->list? s_places (self): self->had };
+    *taken = (position_taken_t) { .list = self->list, .count = self->had };
+    if (self->list) {
+        //  As if all nodes had been given as many.
+        uint64_t places = self->cut.taken.count + (uint64_t) self->place * self->nodes;
+        taken->count = places < self->list_count? places: self->list_count;
+    }
     if (self->list || self->had == 0)
         return true;
     size_t count = (size_t) self->samples / 64 + 1;
