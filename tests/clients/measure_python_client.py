@@ -28,7 +28,7 @@ import tureen
 from fake_server import FakeServer
 from tureen import state as states
 from tureen import wire
-from tureen.course import Ledger
+from tureen.position import JobPosition
 from tureen.request import Request
 from tureen.state import State
 
@@ -55,15 +55,15 @@ def measure_state() -> None:
                          "9e1f00aa12bc34de", "4b" * 16, False, [], 1000, 90000)
     begin = State("train", joined.fingerprint, joined.data, SAMPLES, "shared", 7, 0, joined.run, 0, 0, 0, b"",
                   None)
-    ledger = Ledger(request, begin, SAMPLES)
+    position = JobPosition(request, begin, SAMPLES)
     order = np.random.default_rng(7).permutation(SAMPLES).astype(np.uint64)
     batches = [order[step * 64:step * 64 + 64] for step in range(SAMPLES // 128)]
     head = (wire.BatchHead(step, 0, step, 0, 64, 0) for step in range(len(batches)))
     taken = iter(batches)
-    noting_us = spent_us(len(batches), lambda: ledger.note(joined, next(head), next(taken)))
-    state = states.pack(ledger.state())
+    noting_us = spent_us(len(batches), lambda: position.note(joined, next(head), next(taken)))
+    state = states.pack(position.state())
     text = json.dumps(state)
-    making_us = spent_us(50, lambda: states.pack(ledger.state()))
+    making_us = spent_us(50, lambda: states.pack(position.state()))
     reading_us = spent_us(50, lambda: states.parse(state))
     request_us = spent_us(50, lambda: request.message(1, "", states.parse(state)))
     print(f"state of {state['taken']['count']} of {SAMPLES} samples: {len(text) / 1024:.0f} KiB as JSON; "

@@ -555,7 +555,7 @@ class Ring(Delivery, Tidy):
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
-        places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.course.Ledger.note",
+        places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.position.JobPosition.note",
                   "tureen.slots.Slots.is_lent"]
         for sequence in range(30):
             for place in places:

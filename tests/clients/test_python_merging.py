@@ -17,7 +17,7 @@ import numpy as np
 import tureen
 from tureen import state as states
 from tureen import wire
-from tureen.course import Course, Ledger
+from tureen.position import JobPosition, Position
 from tureen.state import Part, State
 
 RUN = "4b7c1d2e3f405162738495a6b7c8d9ea"
@@ -57,10 +57,10 @@ class Ledgers(unittest.TestCase):
         begin = node_state(0, 1, [], [], batches=0, epoch=0, part=None, words=b"", run="a" * 32)
         joined = wire.Joined(1, SAMPLES, SAMPLES, None, 64, 4, 1, (), None, 7, begin.fingerprint, begin.data,
                              "b" * 32, False, [], 1000, 90000)
-        ledger = Ledger(request(), begin, SAMPLES)
-        self.assertEqual(ledger.state().run, "a" * 32)
-        ledger.note(joined, wire.BatchHead(0, 0, 0, 0, 64, 0), np.arange(64, dtype=np.uint64))
-        self.assertEqual((ledger.state().run, ledger.state().count), ("b" * 32, 64))
+        position = JobPosition(request(), begin, SAMPLES)
+        self.assertEqual(position.state().run, "a" * 32)
+        position.note(joined, wire.BatchHead(0, 0, 0, 0, 64, 0), np.arange(64, dtype=np.uint64))
+        self.assertEqual((position.state().run, position.state().count), ("b" * 32, 64))
 
     def test_what_an_epoch_has_where_a_sample_cannot_be_read(self) -> None:
         """One job knows which; nodes count it, so that all have as many batches."""
@@ -70,7 +70,7 @@ class Ledgers(unittest.TestCase):
                 joined = wire.Joined(1, 290, SAMPLES, None, 64, 4, 1, (), None, 7, begin.fingerprint,
                                      begin.data, begin.run, False, [], 1000, 90000)
                 how = {} if nodes == 1 else {"nodes": nodes, "node": 0, "parts": "fresh"}
-                self.assertEqual(Ledger.of_job(request(**how), joined, None)._epoch_samples, samples)
+                self.assertEqual(JobPosition.of_job(request(**how), joined, None)._epoch_samples, samples)
 
 
 class Merging(unittest.TestCase):
@@ -105,12 +105,12 @@ class Merging(unittest.TestCase):
             found, taken = [], list(range(cut))
             for node in range(nodes):
                 begin = list_state(node, nodes, cut, cut, 2)
-                course = Course(SAMPLES, listed, begin, nodes, node)
+                position = Position(SAMPLES, listed, begin, nodes, node)
                 own = [place for place in range(cut, length) if place % nodes == node][:given]
                 for place in own:
-                    course.note(wire.BatchHead(0, 1, course.batches, 0, 1, 0), listed[place:place + 1])
+                    position.note(wire.BatchHead(0, 1, position.batches, 0, 1, 0), listed[place:place + 1])
                     taken.append(place)
-                found.append(list_state(node, nodes, cut, course.count))
+                found.append(list_state(node, nodes, cut, position.count))
             state = merged(*found)
             self.assertEqual(sorted(taken), list(range(state.count)), (nodes, length, cut, given))
             self.assertEqual((state.places, state.part), (state.count, None))

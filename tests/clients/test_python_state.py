@@ -28,7 +28,7 @@ from fake_server import JOIN, FakeServer
 from prefetching_job import ahead
 from tureen import state as states
 from tureen import wire
-from tureen.course import Course
+from tureen.position import Position
 from tureen.state import State
 
 RUN = "4b7c0123456789abcdef0123456789ab"
@@ -145,35 +145,36 @@ class Object(unittest.TestCase):
                 states.parse(signed({**listed, "taken": {"places": places}}))
 
 
-class Position(unittest.TestCase):
-    """Courses beside a simple model."""
+class Positions(unittest.TestCase):
+    """Positions beside a simple model."""
 
     def test_samples_of_any_order(self) -> None:
         for seed in range(SEED, SEED + 30):
             chance = random.Random(seed)
             samples = chance.choice((1, 2, 63, 64, 65, 200))
-            course = Course(samples, None, plain(samples=samples))
+            position = Position(samples, None, plain(samples=samples))
             for epoch in range(3):
                 left = chance.sample(range(samples), samples)
                 place = 0
                 while left:
                     ids = [left.pop() for _ in range(min(len(left), chance.randint(1, 9)))]
                     batch = head(epoch, place, len(ids))
-                    course.check_next(batch, np.array(ids, np.uint64))
+                    position.check_next(batch, np.array(ids, np.uint64))
                     for _ in range(chance.randint(1, 2)):       # noted again: nothing changes
-                        course.note(batch, np.array(ids, np.uint64))
+                        position.note(batch, np.array(ids, np.uint64))
                     place += 1
-                    count, words = course.taken()
+                    count, words = position.taken()
                     gone = sorted(set(range(samples)) - set(left))
-                    self.assertEqual((course.epoch, course.batches, course.count, count),
+                    self.assertEqual((position.epoch, position.batches, position.count, count),
                                      (epoch, place, len(gone), len(gone)), f"seed {seed}")
                     self.assertEqual(np.flatnonzero(states.unpack_words(words, samples)).tolist(), gone,
                                      f"seed {seed}")
                     if chance.randrange(3) == 0:                # another process goes on
                         begin = plain(samples=samples, ids=gone, epoch=epoch, batches=place)
-                        course = Course(samples, None, states.parse(states.pack(begin)))
-                course.end(epoch)
-                self.assertEqual((course.epoch, course.batches, course.taken()), (epoch + 1, 0, (0, b"")))
+                        position = Position(samples, None, states.parse(states.pack(begin)))
+                position.end(epoch)
+                self.assertEqual((position.epoch, position.batches, position.taken()),
+                                 (epoch + 1, 0, (0, b"")))
 
     def test_places_of_a_list(self) -> None:
         """Repeats, and samples that cannot be read: behind the last sample of a batch is its place, whatever
@@ -182,24 +183,24 @@ class Position(unittest.TestCase):
             chance = random.Random(seed)
             listed = [chance.randrange(6) for _ in range(chance.randint(1, 40))]
             unreadable = {sample for sample in range(6) if chance.randrange(5) == 0}
-            course = Course(6, np.array(listed, np.uint64), plain(samples=6, order="list", places=0))
+            position = Position(6, np.array(listed, np.uint64), plain(samples=6, order="list", places=0))
             readable = [place for place, sample in enumerate(listed) if sample not in unreadable]
             for number, begin in enumerate(range(0, len(readable), 4)):
                 places = readable[begin:begin + 4]
                 ids = np.array([listed[place] for place in places], np.uint64)
-                course.note(head(0, number, len(ids)), ids)
-                self.assertEqual(course.count, places[-1] + 1, f"seed {seed}")
-                state = plain(samples=6, order="list", batches=number + 1, count=course.count,
-                              places=course.count)
-                course = Course(6, np.array(listed, np.uint64), states.parse(states.pack(state)))
+                position.note(head(0, number, len(ids)), ids)
+                self.assertEqual(position.count, places[-1] + 1, f"seed {seed}")
+                state = plain(samples=6, order="list", batches=number + 1, count=position.count,
+                              places=position.count)
+                position = Position(6, np.array(listed, np.uint64), states.parse(states.pack(state)))
 
     def test_what_no_server_may_send(self) -> None:
-        course = Course(10, None, plain(samples=10))
+        position = Position(10, None, plain(samples=10))
         for batch, ids in ((head(1, 0, 1), [0]), (head(0, 1, 1), [0]), (head(0, 0, 1), [10]),
                            (head(0, 0, 1), [2**64 - 1])):
             with self.assertRaises(tureen.ProtocolError):
-                course.check_next(batch, np.array(ids, np.uint64))
-        listed = Course(10, np.array([1, 2, 1], np.uint64), plain(samples=10, order="list", places=0))
+                position.check_next(batch, np.array(ids, np.uint64))
+        listed = Position(10, np.array([1, 2, 1], np.uint64), plain(samples=10, order="list", places=0))
         listed.note(head(0, 0, 2), np.array([1, 2], np.uint64))
         for ids in ([2], [1, 1], [3]):
             with self.assertRaises(tureen.ProtocolError):

@@ -782,15 +782,15 @@ class Memory(unittest.TestCase):
             next(iterator)
             cycle: List[Any] = [iterator]
             cycle.append(cycle)
-        taken, told = tureen.course.Course.taken, []
+        taken, told = tureen.position.Position.taken, []
 
-        def collecting(course: tureen.course.Course) -> Any:
+        def collecting(position: tureen.position.Position) -> Any:
             gc.collect()
-            return taken(course)
+            return taken(position)
         gc.disable()
         self.addCleanup(gc.enable)
         broken_off()
-        with mock.patch.object(tureen.course.Course, "taken", collecting):
+        with mock.patch.object(tureen.position.Position, "taken", collecting):
             thread = threading.Thread(target=lambda: told.append(train.state_dict()), daemon=True)
             thread.start()
             thread.join(harness.PATIENCE)

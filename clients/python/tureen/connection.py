@@ -31,7 +31,6 @@ from contextlib import nullcontext
 from typing import Callable, Deque, Dict, Iterator, List, Optional
 
 from . import adding, standby, wire
-from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
 from .errors import (LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, ServerStopped,
                      TureenError)
@@ -40,6 +39,7 @@ from .job import Arrival, Item, Job
 from .keys import Keys
 from .mapping.mapper import Mapper
 from .names import Name
+from .position import JobPosition
 from .questions import Questions
 from .recent import Recent
 from .rejoining import Search
@@ -95,7 +95,7 @@ class Connection:
         self._settled = threading.Event()
         self._ended = False             # the thread has nothing to do any more
         #  The connection's thread only
-        self.received: Ledger
+        self.received: JobPosition
         self.recent: Optional[Recent] = None        # with ranks only
         self._heard_at = -math.inf      # while it joins with others: the server lived
         self._search: Optional[Search] = None
@@ -352,7 +352,7 @@ class Connection:
         try:
             job = courier.join(state, patience_s, gather_s)
             if self.job is None:
-                self.received = Ledger.of_job(self.request, job.joined, state)
+                self.received = JobPosition.of_job(self.request, job.joined, state)
                 self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
             self.job = job
         except BaseException as error:

@@ -18,7 +18,6 @@ from . import state as states
 from . import wire
 from .batch import Batch
 from .connection import Connection
-from .course import Ledger
 from .errors import (ForkedProcess, LoaderClosed, MapFailed, TureenError, TureenWarning,
                      UnreadableWarning)
 from .job import Arrival, EpochOver, Item, Told
@@ -26,9 +25,10 @@ from .mapping.mapper import Failed
 from .mapping.results import Result, Work, named, own
 from .mixing import Mixer, Recipe
 from .owned import forked
+from .position import JobPosition
 from .questions import Question
 from .tally import Tally
-from .trained import TrainedLedger
+from .trained import TrainedPosition
 from .waker import Bytes
 
 _NAME_S = 2.0               # to hear a sample's file from the server, for an error's text
@@ -79,7 +79,7 @@ class BatchIterator:
     server is told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
     """
 
-    def __init__(self, connection: Connection, given: Ledger, tally: Tally, warned: Warned,
+    def __init__(self, connection: Connection, given: JobPosition, tally: Tally, warned: Warned,
                  kept: str, mixing: Optional[Recipe] = None) -> None:
         """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being kept;
         `mixing`: how the samples of each batch are mixed."""
@@ -165,7 +165,7 @@ class BatchIterator:
         if isinstance(arrival, EpochOver):
             self._tell()                    # what was missing in it
             self._given.end(arrival.epoch)
-            if isinstance(self._given, TrainedLedger) and self._given.none_reported:
+            if isinstance(self._given, TrainedPosition) and self._given.none_reported:
                 self._warned.warn("trained", _NONE_REPORTED, TureenWarning)
             self._tally.epoch_samples = arrival.samples
             self._pending.clear()
@@ -181,7 +181,7 @@ class BatchIterator:
             return self._next()
         self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
-        if isinstance(self._given, TrainedLedger):
+        if isinstance(self._given, TrainedPosition):
             self._given.show(batch)
         self._tally.batches += 1
         self._tally.samples += 0 if batch.padding else len(batch)

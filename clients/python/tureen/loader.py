@@ -10,7 +10,6 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 from . import state as states
 from . import wire
 from .connection import Connection, still_there
-from .course import Ledger
 from .dataset import DataSet
 from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
@@ -20,12 +19,13 @@ from .mapping.run import Function
 from .mixing import refuse_functions, split
 from .names import Name
 from .owned import Owned
+from .position import JobPosition
 from .questions import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve_endpoint, seconds, within
 from .slots import lent_max
 from .state import State
 from .tally import Tally
-from .trained import NOTHING_WAITS, TrainedLedger, ledger_kind, refuse_report
+from .trained import NOTHING_WAITS, TrainedPosition, position_kind, refuse_report
 from .vocabulary import IN_A_LOADER, listed, one_of, order_of, refuse_unknown
 from .wire import Field, Joined
 
@@ -192,7 +192,7 @@ class Loader(Owned):
                                 name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
                                 world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad,
                                 nodes=nodes, node=node, parts=parts)
-        self._ledger_kind = ledger_kind(state_of)
+        self._position_kind = position_kind(state_of)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -203,7 +203,7 @@ class Loader(Owned):
         self._loaded: Optional[State] = None
         self._epoch: Optional[int] = None
         #  Of the last job: what its loop was given, and what was counted.
-        self._given: Optional[Ledger] = None
+        self._given: Optional[JobPosition] = None
         self._tally: Optional[Tally] = None
         self._waiting: Optional[BatchIterator] = None       # joined for a question's sake, not yet iterated
         self._active: Optional[weakref.ref[BatchIterator]] = None
@@ -255,12 +255,12 @@ class Loader(Owned):
         abandons them.  RuntimeError if every batch is reported.
         """
         self._check_process()
-        if self._ledger_kind is not TrainedLedger:
+        if self._position_kind is not TrainedPosition:
             refuse_report()
         given = self._given
         if given is None:
             raise RuntimeError(NOTHING_WAITS)
-        assert isinstance(given, TrainedLedger)
+        assert isinstance(given, TrainedPosition)
         given.report(batch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -483,10 +483,10 @@ class Loader(Owned):
                                 mapper=self._mapper)
         if begin is not None and self._at_end(begin):
             connection.close_unused()
-            given = self._ledger_kind.at_end(self._request, begin)
+            given = self._position_kind.at_end(self._request, begin)
         else:
             joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
-            given = self._ledger_kind.of_job(self._request, joined, begin)
+            given = self._position_kind.of_job(self._request, joined, begin)
             self._tally = Tally(connection)
             if self._mapper is not None:
                 self._mapper.begin(joined)

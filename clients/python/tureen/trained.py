@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Deque, Iterator, List, Mapping, NamedTuple, NoReturn, Union
 
 from .batch import Batch
-from .course import Ledger
+from .position import JobPosition
 from .request import Ids, Request
 from .state import State
 from .wire import BatchHead, Joined
@@ -30,8 +30,8 @@ class _Given(NamedTuple):
         return any(part is one for part in _parts(batch) if part is not None for one in known)
 
 
-class TrainedLedger(Ledger):
-    """A ledger of what was reported; `given` is that of what the loop was given.
+class TrainedPosition(JobPosition):
+    """The position of what was reported; `given` is that of what the loop was given.
 
     Batches are given and reported in one order.  An epoch's end is behind once all batches before it are
     reported.
@@ -39,7 +39,7 @@ class TrainedLedger(Ledger):
 
     def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
         super().__init__(request, begin, epoch_samples)
-        self.given = Ledger(request, begin, epoch_samples)
+        self.given = JobPosition(request, begin, epoch_samples)
         #  Batches, and epochs that have ended.
         self._waiting: Deque[Union[_Given, int]] = collections.deque()
         self._any_reported = False
@@ -131,12 +131,12 @@ class TrainedLedger(Ledger):
                 "trained() without a batch, which reports the oldest")
 
 
-def ledger_kind(state_of: str) -> type[Ledger]:
+def position_kind(state_of: str) -> type[JobPosition]:
     """The class for the argument state_of of a loader.  ValueError for a value that it does not have."""
     if state_of not in STATES_OF:
         raise ValueError(f"state_of is {state_of!r}: give \"given\" (a state has the batches that the loop "
                          "was given) or \"trained\" (those that it has reported by trained())")
-    return TrainedLedger if state_of == "trained" else Ledger
+    return TrainedPosition if state_of == "trained" else JobPosition
 
 
 def refuse_report() -> NoReturn:
@@ -144,9 +144,9 @@ def refuse_report() -> NoReturn:
                        "one has all batches that the loop was given")
 
 
-def given(ledger: Ledger) -> Ledger:
-    """The ledger of what the loop was given."""
-    return ledger.given if isinstance(ledger, TrainedLedger) else ledger
+def given(position: JobPosition) -> JobPosition:
+    """The position of what the loop was given."""
+    return position.given if isinstance(position, TrainedPosition) else position
 
 
 def _parts(batch: Any) -> Iterator[Any]:

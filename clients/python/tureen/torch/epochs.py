@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import state as states
-from ..course import Ledger
 from ..errors import RequestRefused, StateError
 from ..merging import merge_states
 from ..loader import BatchIterator, Loader
-from ..trained import TrainedLedger
+from ..position import JobPosition
+from ..trained import TrainedPosition
 from ..wire import SLOTS_MIN, Joined
 from .agreement import check_agreement
 from .ranks import Membership
@@ -89,22 +89,22 @@ class OneJob:
         request = self.loader._request
         return request.order == "list" or request.order == "seeded" and request.seed is not None
 
-    def state(self, ledger: Optional[Ledger], epoch: int) -> State:
-        """The loader's state in the job that the ledger is of.  None: no job has begun, and the state is the
+    def state(self, position: Optional[JobPosition], epoch: int) -> State:
+        """The loader's state in the position's job.  None: no job has begun, and the state is the
         place where the next job begins."""
-        if ledger is None:
+        if position is None:
             return self._joining(self.loader.state_dict)
-        if isinstance(ledger, TrainedLedger):
-            return states.pack(ledger.state())
-        #  Not the ledger's own: that calls an epoch of which all was given behind.  Here it is the loop's
+        if isinstance(position, TrainedPosition):
+            return states.pack(position.state())
+        #  Not the position's own: that calls an epoch of which all was given behind.  Here it is the loop's
         #  until the loop ends, or a script that counts its loops would run one too many when it goes on from
         #  its last batch.  (Reports say nothing of loops: a prefetcher comes to their ends sooner or later,
         #  and on each rank at another moment.)
-        return states.pack(ledger.state_to_join(ledger.state().run))
+        return states.pack(position.state_to_join(position.state().run))
 
-    def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
+    def later_state(self, position: JobPosition, epoch: int) -> Callable[[], State]:
         """Gives the state in the job that began last, also when it is called in a later job."""
-        return lambda: self.state(ledger, epoch)
+        return lambda: self.state(position, epoch)
 
     def load(self, state: Mapping[str, Any]) -> int:
         """Gives the epoch in which the state stands."""
@@ -220,20 +220,20 @@ class JobPerEpoch:
     def repeats(self) -> bool:
         return False                                # only the sampler knows
 
-    def state(self, ledger: Optional[Ledger], epoch: int) -> State:
+    def state(self, position: Optional[JobPosition], epoch: int) -> State:
         """Between loops there is no list: the sampler says what it is when the loop begins."""
-        if ledger is None:
+        if position is None:
             return self._state(self._loaded, self._drawn, epoch)
-        return self._state_in_job(ledger, self._begun, epoch)
+        return self._state_in_job(position, self._begun, epoch)
 
-    def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
+    def later_state(self, position: JobPosition, epoch: int) -> Callable[[], State]:
         """Gives the state in the job that began last, also when it is called in a later job."""
         ids = self._begun
-        return lambda: self._state_in_job(ledger, ids, epoch)
+        return lambda: self._state_in_job(position, ids, epoch)
 
-    def _state_in_job(self, ledger: Ledger, ids: Optional[Ids], epoch: int) -> State:
-        inner = ledger.state()
-        if isinstance(ledger, TrainedLedger) and inner.epoch > 0:      # as in OneJob
+    def _state_in_job(self, position: JobPosition, ids: Optional[Ids], epoch: int) -> State:
+        inner = position.state()
+        if isinstance(position, TrainedPosition) and inner.epoch > 0:      # as in OneJob
             return self._state(None, None, epoch + 1)
         return self._state(states.pack(inner), ids, epoch)
 

@@ -16,7 +16,7 @@ from ..loader import BatchIterator, Loader, Path, tell_recipe
 from ..owned import Owned
 from ..request import Subset, given_subset, recipe_of, resolve_endpoint
 from ..slots import lent_max
-from ..trained import TrainedLedger, given, ledger_kind, refuse_report
+from ..trained import TrainedPosition, given, position_kind, refuse_report
 from ..vocabulary import listed, one_of, refuse_unknown
 from ..wire import Field, Joined
 from ..mapping.mapper import mapper_of
@@ -340,7 +340,7 @@ class DataLoader(Owned):
         self._padding = False                   # what was given last
         self._layout: Optional[Layout] = None
         self._copier: Optional[Copier] = None
-        self._ledger_kind, self._reports = ledger_kind(state_of), Reports()
+        self._position_kind, self._reports = position_kind(state_of), Reports()
 
     def __getstate__(self) -> Dict[str, Any]:
         state = super().__getstate__()
@@ -383,9 +383,9 @@ class DataLoader(Owned):
         self._membership.check()
         self._iterator = self._source.begin(self._epoch)
         self._own()
-        ledger = self._iterator._given
-        if isinstance(ledger, TrainedLedger):
-            self._reports.begin(ledger, self._source.later_state(ledger, self._epoch))
+        position = self._iterator._given
+        if isinstance(position, TrainedPosition):
+            self._reports.begin(position, self._source.later_state(position, self._epoch))
         self._failed, self._loaded, self._layout = False, False, None
         if self._copier is None and self._device is not None:
             device = self._device if isinstance(self._device, Device) else CudaDevice(self._device)
@@ -413,7 +413,7 @@ class DataLoader(Owned):
         self._given += 1
         self._padding = batch.padding
         presented = self._present(batch)
-        if self._ledger_kind is TrainedLedger:
+        if self._position_kind is TrainedPosition:
             self._reports.show(presented)
         return presented
 
@@ -597,7 +597,7 @@ class DataLoader(Owned):
         was broken off, with the rest of that epoch; `load_state_dict` abandons all.  RuntimeError if every
         batch is reported."""
         self._check_process()
-        if self._ledger_kind is not TrainedLedger:
+        if self._position_kind is not TrainedPosition:
             refuse_report()
         self._reports.report(batch)
 

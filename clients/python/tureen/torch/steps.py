@@ -9,7 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional
 
 from ..errors import StateError
-from ..trained import TrainedLedger, given
+from ..trained import TrainedPosition, given
 from .epochs import State
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def _leave_out(loader: DataLoader, batches: Iterator[Any], count: int) -> None:
     """Brings the loop behind the first batches of its epoch.  A loaded state stands there already.  Without
     one only an order that is the same in each run says which batches these were."""
     assert loader._iterator is not None
-    ledger = loader._iterator._given
-    behind = given(ledger).batches
+    position = loader._iterator._given
+    behind = given(position).batches
     if not count or behind == count:
         return
     if behind or not loader._source.repeats:
@@ -104,5 +104,5 @@ def _leave_out(loader: DataLoader, batches: Iterator[Any], count: int) -> None:
                          "which the training goes on; or give seed=, for an order that comes again")
     for _ in range(count):
         next(batches)
-        if isinstance(ledger, TrainedLedger):
+        if isinstance(position, TrainedPosition):
             loader.trained()

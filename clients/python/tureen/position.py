@@ -1,9 +1,9 @@
-"""How far a job has come: which samples of the epoch at hand are behind it.
+"""Where a job stands: which samples of the epoch at hand are behind it.
 
-    Course   the position itself: of a list how many of its places, of all other orders a boolean for each
-             sample.
-    Ledger   a course and the job it is of, which together are a state.  Two are kept: of what was received,
-             and of what the user's loop has been given.
+    Position     the position itself: of a list how many of its places, of all other orders a boolean for each
+                 sample.
+    JobPosition  a position and the job it is of, which together are a state.  Two are kept: of what was
+                 received, and of what the user's loop has been given.
 """
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .state import Mask, Part, State
 from .wire import BatchHead, Joined
 
 
-class Course:
+class Position:
     """Batches are noted in the order in which they were sent.  One thread at a time."""
 
     def __init__(self, samples: int, listed: Optional[Ids], begin: State, nodes: int = 1,
                  node: int = 0) -> None:
         """Of a data set of so many samples; `listed`: the list that the job gave.  Of several nodes it is the
-        course of one: of a list it has every nodes-th place, and `count` is as if all of them had been given
-        as many."""
+        position of one: of a list it has every nodes-th place, and `count` is as if all of them had been
+        given as many."""
         self.epoch = begin.epoch
         self.batches = begin.batches
         #  Samples, or the list's places, of this epoch that are behind.
@@ -108,7 +108,7 @@ class Course:
         return place
 
 
-class Ledger:
+class JobPosition:
     """What is behind of a loader's job, and of those that went on with it.  Any thread."""
 
     def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
@@ -118,12 +118,12 @@ class Ledger:
         self._begin = begin                 # what of it does not change
         self._run = begin.run
         self._epoch_samples = epoch_samples
-        self._course = Course(begin.samples, request.ids, begin, request.nodes, request.node)
+        self._position = Position(begin.samples, request.ids, begin, request.nodes, request.node)
         #  A garbage collection may come while it is held, and in it a loop's end, which asks where it stood.
         self._lock = threading.RLock()
 
     @classmethod
-    def of_job(cls, request: Request, joined: Joined, begin: Optional[State]) -> Ledger:
+    def of_job(cls, request: Request, joined: Joined, begin: Optional[State]) -> JobPosition:
         """`begin`: the state that the job was joined with.  StateError where that is of other data after
         all."""
         if begin is not None and begin.samples != joined.dataset_samples:
@@ -147,7 +147,7 @@ class Ledger:
         return self
 
     @classmethod
-    def at_end(cls, request: Request, state: State) -> Ledger:
+    def at_end(cls, request: Request, state: State) -> JobPosition:
         """Of a state after which nothing comes."""
         return cls(request, state, 1 << 62)
 
@@ -155,30 +155,30 @@ class Ledger:
     def epoch(self) -> int:
         """Of the next batch."""
         with self._lock:
-            return self._course.epoch + self._whole()
+            return self._position.epoch + self._whole()
 
     @property
     def batches(self) -> int:
         """How many batches of the running epoch have come."""
-        return self._course.batches
+        return self._position.batches
 
     def receive(self, head: BatchHead, ids: Ids) -> None:
         """As note, of the job at hand.  ProtocolError for a batch that cannot be the next."""
-        self._course.check_next(head, ids)
+        self._position.check_next(head, ids)
         with self._lock:
-            self._course.note(head, ids)
+            self._position.note(head, ids)
 
     def receive_end(self, epoch: int) -> None:
         """As end.  ProtocolError for an epoch that is not going on."""
-        if epoch != self._course.epoch:
-            raise ProtocolError(f"the server ended epoch {epoch} where epoch {self._course.epoch} was going "
-                                "on")
+        if epoch != self._position.epoch:
+            raise ProtocolError(f"the server ended epoch {epoch} where epoch {self._position.epoch} was "
+                                "going on")
         self.end(epoch)
 
     def note(self, joined: Joined, head: BatchHead, ids: Ids) -> None:
         """A batch of that job is behind: with ranks a step, with all its ids.  A few microseconds."""
         with self._lock:
-            self._course.note(head, ids)
+            self._position.note(head, ids)
             self._run = joined.run
             if self._request.ids is None and self._request.nodes == 1:
                 self._epoch_samples = joined.samples        # which the next server may know better
@@ -186,7 +186,7 @@ class Ledger:
     def end(self, epoch: int) -> None:
         """That epoch is behind."""
         with self._lock:
-            self._course.end(epoch)
+            self._position.end(epoch)
 
     def state(self) -> State:
         """Of an epoch that is behind, though its end was not told yet, the beginning of the next."""
@@ -204,22 +204,22 @@ class Ledger:
         """Nothing of this epoch is left that could fill a batch.  With several nodes: it has all its batches,
         which are the same on all nodes."""
         if self._request.nodes > 1:
-            return self._course.batches >= self._steps()
-        left = self._epoch_samples - self._course.count
+            return self._position.batches >= self._steps()
+        left = self._epoch_samples - self._position.count
         return left <= 0 or self._request.drop_last and left < self._request.step_size
 
     def _steps(self) -> int:
         """Batches of this epoch in all, with several nodes."""
-        course = self._course
-        return course.cut_batches + self._request.steps(self._epoch_samples - course.cut_count)
+        position = self._position
+        return position.cut_batches + self._request.steps(self._epoch_samples - position.cut_count)
 
     def _state(self, run: str) -> State:
-        course, listed = self._course, self._request.ids is not None
-        count, words = course.taken()
+        position, listed = self._position, self._request.ids is not None
+        count, words = position.taken()
         part = None
-        if self._request.nodes > 1 and (course.batches or course.cut_count):
-            part = Part(self._request.nodes, self._request.node, self._request.parts, course.cut_batches,
-                        course.cut_count, course.cut_words, course.cut_count if listed else None)
+        if self._request.nodes > 1 and (position.batches or position.cut_count):
+            part = Part(self._request.nodes, self._request.node, self._request.parts, position.cut_batches,
+                        position.cut_count, position.cut_words, position.cut_count if listed else None)
         return self._begin._replace(
-            run=run, epoch=course.epoch, batches=course.batches, count=count, words=words,
+            run=run, epoch=position.epoch, batches=position.batches, count=count, words=words,
             places=count if listed else None, part=part)
