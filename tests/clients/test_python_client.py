@@ -190,7 +190,7 @@ class Delivery(Either):
     def test_last_slot_is_filled_at_once(self: Any) -> None:
         """All batches but the last slot's are held: that slot's comes as soon as it is asked for."""
         server = self.fake()
-        with mock.patch("tureen.courier.CONSUMED_PATIENCE_MS", 100_000), warnings.catch_warnings():
+        with mock.patch("tureen.session.CONSUMED_PATIENCE_MS", 100_000), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             iterator = iter(tureen.Loader(server.endpoint, batch_size=8, slots=3))
             begin = time.monotonic()
@@ -280,7 +280,7 @@ class Delivery(Either):
         server.stop()
         got = 1
         #  In good order the reason comes for sure, only not at once.
-        farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0)
+        farewell = mock.patch("tureen.session.FAREWELL_S", 30.0)
         with farewell, self.assertRaisesRegex(tureen.ServerStopped, "stopped"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for batch in iterator:
@@ -545,7 +545,7 @@ class Ring(Delivery, Tidy):
             server.end(job, "stopping", "the server ends")
         until(lambda: job.attached)
         server.do(order)
-        with mock.patch("tureen.courier.FAREWELL_S", 30.0), self.assertRaises(tureen.ServerStopped):
+        with mock.patch("tureen.session.FAREWELL_S", 30.0), self.assertRaises(tureen.ServerStopped):
             next(iterator)
 
     def test_interrupted_batch_comes_again(self) -> None:

@@ -29,7 +29,7 @@ from test_python_rejoin import Gone, nth
 
 import tureen
 from fake_server import FakeServer
-from tureen import connection, courier, keys, wire
+from tureen import connection, keys, session, wire
 from tureen.keys import KeyPaths, Keys
 
 TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(HERE.parent.parent / "build" / "release" / "bin")),
@@ -194,16 +194,16 @@ class Welcome(Case):
 class Again(Case):
     def test_a_request_for_frames_that_is_lost(self) -> None:
         """On a connection that takes nothing more: the job is joined again on another one."""
-        send, lost = courier.Courier._send, []
+        send, lost = session.Session._send, []
 
-        def lose(one: courier.Courier, message: List[bytes]) -> bool:
+        def lose(one: session.Session, message: List[bytes]) -> bool:
             if not lost and message[:1] == wire.inline(one.job.joined.job)[:1]:
                 lost.append(one.job.joined.job)
                 return False
             return send(one, message)
         server = self.guarded()
         server.offer_ring = False
-        with mock.patch.object(courier.Courier, "_send", lose):
+        with mock.patch.object(session.Session, "_send", lose):
             self.assert_whole(self.run_through(self.loader(server)))
         self.assertEqual(len(lost), 1)
         server.jobs[lost[0]].ended = True       # which a server knows by its silence

@@ -46,7 +46,7 @@ class Meeting(Tidy):
         for timeout in (math.inf, 1e300):
             blocker = threading.Thread(target=server.do, args=(lambda: time.sleep(0.2),))
             blocker.start()
-            with mock.patch("tureen.courier.poll_ms", lambda left_s: min(poll_ms(left_s), 20)):
+            with mock.patch("tureen.session.poll_ms", lambda left_s: min(poll_ms(left_s), 20)):
                 self.assertEqual(tureen.Loader(server.endpoint, batch_size=8, timeout=timeout).samples, 100)
             blocker.join()
         with self.assertRaises(tureen.NoServer):

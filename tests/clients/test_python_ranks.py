@@ -32,7 +32,7 @@ import numpy as np
 import tureen
 from fake_ranks import SLOT_NONE, Record, dealt, recent_of
 from fake_server import BATCH, FakeServer, Job, pack_head
-from tureen import courier
+from tureen import session
 from tureen import state as states
 from tureen import wire
 from tureen.ranks import Ranks, run_name, short_name, torchrun
@@ -171,7 +171,7 @@ class Messages(unittest.TestCase):
         def fits(ids: List[int], flags: int, slot: int) -> bool:
             batch = wire.BatchHead(0, 0, 0, slot, len(ids), flags)
             try:
-                courier._step(joined._replace(batch_size=3), batch, struct.pack(f"<{len(ids)}Q", *ids),
+                session._step(joined._replace(batch_size=3), batch, struct.pack(f"<{len(ids)}Q", *ids),
                               step_frame(parts))
             except tureen.ProtocolError:
                 return False
@@ -483,7 +483,7 @@ class Stepping(Ranked):
             iterators = self.together(loaders, iter)
             until(lambda: iterators[1]._connection.arrivals.qsize() >= 3, "three batches")
             #  The reason comes for sure, only not at once
-            with mock.patch("tureen.courier.FAREWELL_S", 30.0):
+            with mock.patch("tureen.session.FAREWELL_S", 30.0):
                 server.do(lambda: server.end(server.job(1), reason, "rank 0 was not heard of for 10 s"))
                 until(lambda: iterators[1]._connection.concluded, "its end")
             if closes:
@@ -604,7 +604,7 @@ class Gathering(Ranked):
                 self.assertTrue(told.acquire(timeout=PATIENCE_S))
             return self.through(loader)
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
-                        pass_by), mock.patch("tureen.courier.time", clock):
+                        pass_by), mock.patch("tureen.session.time", clock):
             self.assert_one_job(self.together(self.ranks(server, timeout=PATIENCE_S), come))
 
     def test_a_server_that_falls_silent(self) -> None:
@@ -617,7 +617,7 @@ class Gathering(Ranked):
             server.silent = True
             clock.step_s = 2 * PATIENCE_S
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
-                        fall), mock.patch("tureen.courier.time", clock), \
+                        fall), mock.patch("tureen.session.time", clock), \
                 self.assertRaises(tureen.NoServer):
             iter(self.ranks(server, timeout=PATIENCE_S, rejoin=0)[0])
         self.assertTrue(server.silent)

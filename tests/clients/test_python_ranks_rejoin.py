@@ -52,7 +52,7 @@ class Rejoining(Ranked):
                     server.crash()
             server.hook = hook
             #  What the server sent before its end comes before it, but perhaps after the end of the ring.
-            patient = mock.patch("tureen.courier.FAREWELL_S", 30.0)
+            patient = mock.patch("tureen.session.FAREWELL_S", 30.0)
             patient.start()
             self.addCleanup(patient.stop)
             loaders = self.ranks(server, **order)

@@ -28,8 +28,8 @@ from client_checks import PACKAGE, PATIENCE_S, SEED, Tidy, until
 
 import tureen
 import tureen.connection
-from tureen.courier import SILENT_HEARTBEATS_MAX, Courier
 from tureen.rejoining import Search
+from tureen.session import SILENT_HEARTBEATS_MAX, Session
 from fake_server import JOIN, FakeServer, Job
 
 Hook = Callable[[str, Optional[Job]], None]
@@ -56,7 +56,7 @@ class Gone(Tidy):
         silent = mock.patch.object(logging.getLogger("tureen"), "disabled", True)
         silent.start()
         self.addCleanup(silent.stop)
-        for limit, seconds in (("tureen.courier.FAREWELL_S", 0.02), ("tureen.rejoining._PAUSE_MIN_S", 0.01),
+        for limit, seconds in (("tureen.session.FAREWELL_S", 0.02), ("tureen.rejoining._PAUSE_MIN_S", 0.01),
                                ("tureen.rejoining._PAUSE_MAX_S", 0.02)):
             patch = mock.patch(limit, seconds)
             patch.start()
@@ -330,7 +330,7 @@ class Rejoining(Gone):
                     self.assert_whole(self.run_through(self.loader(server)))
                     continue
                 #  The reason comes for sure, only not at once.
-                farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0)
+                farewell = mock.patch("tureen.session.FAREWELL_S", 30.0)
                 with farewell, self.assertRaises(tureen.JobEnded) as caught:
                     for _ in self.loader(server):
                         pass
@@ -343,7 +343,7 @@ class Rejoining(Gone):
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
         until(lambda: iterator._connection.arrivals.qsize() >= 2, "two batches")
-        with mock.patch("tureen.courier.FAREWELL_S", 30.0):
+        with mock.patch("tureen.session.FAREWELL_S", 30.0):
             server.do(lambda: server.end(server.job(), "fenced", "because"))
             until(lambda: iterator._connection.concluded, "its end")
         given = [first]
@@ -371,7 +371,7 @@ class Rejoining(Gone):
             iterator._connection._timeout = 0.1         # it was joined, in its own time
             seen = []
             #  In good order the reason comes for sure, only not at once.
-            farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0 if how == "restart" else 0.02)
+            farewell = mock.patch("tureen.session.FAREWELL_S", 30.0 if how == "restart" else 0.02)
             with farewell, self.assertRaisesRegex(kind,
                                                   r"looked for during 0.3 s \(rejoin\).*state_dict\(\)"):
                 for batch in iterator:
@@ -523,17 +523,17 @@ class LeavingAtTheEnd(unittest.TestCase):
 class Silence(unittest.TestCase):
     def test_a_pause_of_this_process_counts_for_one_heartbeat(self) -> None:
         """A process that was stopped for long has not heard its server, and cannot know that it is gone."""
-        courier = Courier.__new__(Courier)
-        vars(courier).update(_endpoint="ipc:///x", _dealer=mock.Mock(), job=mock.Mock(), _broken=False,
+        session = Session.__new__(Session)
+        vars(session).update(_endpoint="ipc:///x", _dealer=mock.Mock(), job=mock.Mock(), _broken=False,
                              _heard=False, _beat_at=math.inf, _tick_at=0.0, _silence_s=0.0, _over=False,
                              _loss=None)
         now = 1000.0
-        courier._heartbeat(now, 1.0)
+        session._heartbeat(now, 1.0)
         for _ in range(SILENT_HEARTBEATS_MAX):
-            self.assertFalse(courier._over)
-            courier._tick_at, now = now, now + 1
-            courier._heartbeat(now, 1.0)
-        self.assertTrue(courier._over)
+            self.assertFalse(session._over)
+            session._tick_at, now = now, now + 1
+            session._heartbeat(now, 1.0)
+        self.assertTrue(session._over)
 
 
 class Reasons(Gone):

@@ -1,7 +1,7 @@
 """A job at the server, or one job after another if servers come and go, and the background thread that
 carries them.
 
-    happy path:     the thread joins (courier.py); batches go into `arrivals`, until the user is done.
+    happy path:     the thread joins (session.py); batches go into `arrivals`, until the user is done.
     failure modes:  what ends the job is kept as the outcome and follows the delivered batches through
                     `arrivals`.  If a server is gone, the thread looks for it as long as the user wants
                     (rejoining.py), and joins again where the received batches end: to the user the next job's
@@ -31,7 +31,6 @@ from contextlib import nullcontext
 from typing import Callable, Deque, Dict, Iterator, List, Optional
 
 from . import adding, standby, wire
-from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
 from .errors import (LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, ServerStopped,
                      TureenError)
 from .finding import is_vacant, listens, starting, what_is_there
@@ -44,6 +43,7 @@ from .questions import Questions
 from .recent import Recent
 from .rejoining import Search
 from .request import Request
+from .session import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Left, Session
 from .state import State
 from .waker import Waker
 
@@ -246,24 +246,24 @@ class Connection:
             self._close()
 
     def _carry(self) -> None:
-        courier = self._joined_first()
+        session = self._joined_first()
         self._settled.set()
         while True:
             try:
-                loss = courier.serve()
+                loss = session.serve()
             finally:
-                self._let_go(courier)
+                self._let_go(session)
             if loss is None or self.leaving or self.concluded and not self._others_may_lack_steps():
                 return
             if not self._rejoin:
                 raise loss
-            courier = self._found_again(loss)
+            session = self._found_again(loss)
 
     def _others_may_lack_steps(self) -> bool:
         """This rank has got everything, and others perhaps not: they can only go on with it."""
         return self.recent is not None and self._outcome is None
 
-    def _joined_first(self) -> Courier:
+    def _joined_first(self) -> Session:
         #  A server that tureen.serve knows may have ended since, idle, or be dying: the system closes its
         #  socket before its process is gone.
         is_away = self._rejoin > 0 and not listens(self.endpoint)
@@ -293,7 +293,7 @@ class Connection:
             return error
         return starting(self.endpoint)
 
-    def _joined_in_time(self) -> Courier:
+    def _joined_in_time(self) -> Session:
         begin, left_s, busy = time.monotonic(), self._timeout, iter(_BUSY_S)
         while True:
             pause_s = _AGAIN_S
@@ -332,7 +332,7 @@ class Connection:
         return self._heard_at - begin < (self.request.gather_s if self._again and refused.code == "job_taken"
                                          else _GHOST_S)
 
-    def _joined(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Courier:
+    def _joined(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Session:
         if self._adds and self._is_another:
             raise RequestRefused("unknown_dataset", f"the server at {self.endpoint} is another one, which is "
                                  f"to get data set {self.request.dataset!r} first")
@@ -347,10 +347,10 @@ class Connection:
         return self._joined_by_name(state, patience_s, gather_s)
 
     def _joined_by_name(self, state: Optional[State], patience_s: float,
-                        gather_s: Optional[float]) -> Courier:
-        courier = _live[self] = Courier(self)
+                        gather_s: Optional[float]) -> Session:
+        session = _live[self] = Session(self)
         try:
-            job = courier.join(state, patience_s, gather_s)
+            job = session.join(state, patience_s, gather_s)
             if self.job is None:
                 self.received = JobPosition.of_job(self.request, job.joined, state)
                 self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
@@ -359,17 +359,17 @@ class Connection:
             #  A rank that leaves would end the job for the others; of one that was broken off the next
             #  connection comes back.
             if not isinstance(error, BrokenOff):
-                courier.renounce()
-            self._let_go(courier)
+                session.renounce()
+            self._let_go(session)
             raise
-        return courier
+        return session
 
-    def _let_go(self, courier: Courier) -> None:
-        courier.close()
+    def _let_go(self, session: Session) -> None:
+        session.close()
         if self in _live:
             _live[self] = None
 
-    def _found_again(self, loss: TureenError) -> Courier:
+    def _found_again(self, loss: TureenError) -> Session:
         """The next job, or the first, on the server that is looked for."""
         first = self.job is None
         search = self._search = Search(self.endpoint, loss, self._rejoin, first=first,
@@ -382,13 +382,13 @@ class Connection:
             while True:
                 try:
                     if self.job is None:
-                        courier = self._joined(self._begin, search.patience_s(self._timeout))
+                        session = self._joined(self._begin, search.patience_s(self._timeout))
                     else:
-                        courier = self._joined(self.received.state_to_join(self.job.joined.run),
+                        session = self._joined(self.received.state_to_join(self.job.joined.run),
                                                search.patience_s(self._timeout), search.left_s())
                     search.found()
                     self.rejoined += not first
-                    return courier
+                    return session
                 except TureenError as error:
                     pause_s = search.failed(self._explained(error))
                 self._pause(pause_s)
@@ -440,7 +440,7 @@ def _bare(error: TureenError) -> TureenError:
 
 
 #  Every connection with a running thread, and its sockets: the interpreter's exit and a fork find them here.
-_live: Dict[Connection, Optional[Courier]] = {}
+_live: Dict[Connection, Optional[Session]] = {}
 
 
 def still_there(endpoint: str) -> List[Connection]:
@@ -465,9 +465,9 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    for courier in list(_live.values()):
-        if courier is not None:
-            courier.forked()
+    for session in list(_live.values()):
+        if session is not None:
+            session.forked()
     _live.clear()
 
 

@@ -1,4 +1,4 @@
-"""One job's sockets, and what is said on them.
+"""One job's session with the server: its sockets, and what is said on them.
 
     happy path:     connect, JOIN .. JOINED, take the ring or say INLINE, then batches in and PROGRESS back,
                     until the user is done: LEAVE .. ENDED, close.
@@ -60,7 +60,7 @@ class BrokenOff(NoServer):
     What the server may have made of this one ends with it."""
 
 
-class Courier:
+class Session:
     """A local variable of the thread: nothing that outlives it may hold one, for it holds the connection."""
 
     def __init__(self, connection: Connection) -> None:
