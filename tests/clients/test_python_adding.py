@@ -20,7 +20,7 @@ from client_checks import Tidy, until
 from fake_server import HEAD, FakeServer, dump, pack_head
 
 import tureen
-from tureen import adding, asking, connection, names, options, serving, standby, wire
+from tureen import adding, connection, control, names, options, serving, standby, wire
 
 Refusal = Tuple[str, str]
 
@@ -784,7 +784,7 @@ class Again(Case):
         """By a server that was started again: its jobs wait, and its questions."""
         server = self.adder(samples=100, train="/a")
         with mock.patch.object(connection, "_REFUSED_AGAIN_S", 0.01), \
-                mock.patch.object(asking, "_BUSY_AGAIN_S", 0.01):
+                mock.patch.object(control, "_BUSY_AGAIN_S", 0.01):
             for rejoin in (0.0, 300.0):
                 server.opens_again = 6
                 with tureen.Loader(server.endpoint, batch_size=8, epochs=1, rejoin=rejoin) as loader:

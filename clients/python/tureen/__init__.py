@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import ranks, recipes, transforms
 from .batch import Batch
+from .control import status
 from .dataset import DataSet
 from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, MapFailed, NoServer,
                      NotLetIn, NotTrusted, ProtocolError, RequestRefused, ServerGone, ServerStopped,
@@ -16,7 +17,6 @@ from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClo
 from .loader import BatchIterator, Loader
 from .mapping.run import sample_seed
 from .merging import merge_states
-from .query import status
 from .ragged import Ragged
 from .serving import ServeFailed, Server, serve
 from .wire import Field

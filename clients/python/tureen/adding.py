@@ -15,12 +15,11 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from . import names, wire
-from .asking import Asker
+from .control import ControlConnection, status
 from .errors import NoServer, NotLetIn, RequestRefused, ServeFailed, TureenError
 from .finding import is_vacant, server_process
 from .keys import KeyPaths
 from .names import Data, Name
-from .query import status
 
 log = logging.getLogger("tureen")
 
@@ -174,9 +173,9 @@ def has_other(endpoint: str, data: Data, timeout: float) -> bool:
 
 def remove(endpoint: str, name: str, now: bool, timeout: float) -> int:
     """Gives how many jobs were ended with it."""
-    with _asker(endpoint, timeout) as asker:
+    with _control(endpoint, timeout) as control:
         try:
-            frames = asker.ask(lambda tag: wire.remove(name, now, tag), wire.REMOVED)
+            frames = control.ask(lambda tag: wire.remove(name, now, tag), wire.REMOVED)
         except RequestRefused as refused:
             if refused.code not in _TOO_OLD:
                 raise
@@ -262,10 +261,10 @@ def _add(endpoint: str, words: List[str], left_s: Left) -> None:
         raise ServeFailed(f"the server at {endpoint} can only be asked for paths that are UTF-8, which one "
                           f"of {words} is not: end the server, or give the data another path")
     pause_s = _PAUSE_MIN_S
-    with _asker(endpoint, left_s()) as asker:
+    with _control(endpoint, left_s()) as control:
         while True:
             try:
-                frames = asker.ask(lambda tag: wire.add(words, tag), wire.ADDING,
+                frames = control.ask(lambda tag: wire.add(words, tag), wire.ADDING,
                                    max(_ANSWER_MIN_S, min(_ANSWER_MAX_S, left_s())))
             except NoServer as error:
                 if isinstance(error, NotLetIn) or left_s() <= 0 or is_vacant(endpoint):
@@ -307,8 +306,8 @@ def _log(lines: Any) -> None:
         (log.warning if str(line).startswith("warning: ") else log.info)("%s", line)
 
 
-def _asker(endpoint: str, timeout: float) -> Asker:
-    return Asker(endpoint, KeyPaths(None, None).read(endpoint), max(_ANSWER_MIN_S, timeout))
+def _control(endpoint: str, timeout: float) -> ControlConnection:
+    return ControlConnection(endpoint, KeyPaths(None, None).read(endpoint), max(_ANSWER_MIN_S, timeout))
 
 
 def _failure(endpoint: str, refused: TureenError, wrong: List[str]) -> TureenError:

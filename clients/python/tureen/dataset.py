@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import adding, wire
-from .asking import Asker
+from .control import ControlConnection
 from .errors import ProtocolError, RequestRefused
 from .keys import KeyPaths
 from .mixing import split
@@ -233,8 +233,8 @@ class DataSet:
     def _told(self) -> Facts:
         if self._facts is None:
             try:
-                with self._asker() as asker:
-                    self._facts = _facts(self._ask(asker, {})[0])
+                with self._control() as control:
+                    self._facts = _facts(self._ask(control, {})[0])
             except RequestRefused as refused:
                 if refused.code != "unknown_kind":
                     raise
@@ -291,9 +291,9 @@ class DataSet:
         wanted = {"table": table, **({"label": label} if label else {})}
         parts: List[Tuple[int, bytes]] = []
         first = 0
-        with self._asker() as asker:
+        with self._control() as control:
             while first < rows:
-                value, content = self._ask(asker, {**wanted, "first": str(first)})
+                value, content = self._ask(control, {**wanted, "first": str(first)})
                 count = wire.integer(value, "count", 1, "DATASET_REPLY")
                 if value.get("fingerprint") != self._told.fingerprint:
                     raise RequestRefused("unknown_dataset", f"the server at {self.endpoint} has other data "
@@ -316,20 +316,20 @@ class DataSet:
         return Names(b"".join(texts), np.cumsum(np.concatenate(lengths)) if lengths
                      else np.zeros(0, np.int64))
 
-    def _asker(self) -> Asker:
-        return Asker(self.endpoint, self._keys.read(self.endpoint), self._timeout)
+    def _control(self) -> ControlConnection:
+        return ControlConnection(self.endpoint, self._keys.read(self.endpoint), self._timeout)
 
-    def _ask(self, asker: Asker, wanted: Dict[str, str]) -> Tuple[Dict[str, Any], bytes]:
+    def _ask(self, control: ControlConnection, wanted: Dict[str, str]) -> Tuple[Dict[str, Any], bytes]:
         def message(tag: int) -> List[bytes]:
             return wire.dataset({**said(self._name), **wanted}, tag)
         try:
             try:
-                frames = asker.ask(message, wire.DATASET_REPLY)
+                frames = control.ask(message, wire.DATASET_REPLY)
             except RequestRefused as refused:
                 if refused.code != "unknown_dataset" or not adding.found_again(
                         self.endpoint, self._name, self._timeout, adds=True):
                     raise
-                frames = asker.ask(message, wire.DATASET_REPLY)
+                frames = control.ask(message, wire.DATASET_REPLY)
         except RequestRefused as refused:
             raise RequestRefused(refused.code, told(self._name, refused.code, refused.message)) from None
         if len(frames) != (2 if wanted else 1):

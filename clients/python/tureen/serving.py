@@ -29,10 +29,10 @@ from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, S
 from . import adding, finding, installed, names, options, standby
 from .adding import how_to_stop
 from .connection import still_there
+from .control import status
 from .detached import Detached
 from .errors import NoServer, NotLetIn, RequestRefused, ServeFailed, TureenError
 from .names import STORE, Data
-from .query import status
 from .request import resolve_endpoint, seconds
 
 Path = Union[str, "os.PathLike[str]"]

@@ -1,23 +1,26 @@
-"""Questions to a server that need no job, over a connection of their own."""
+"""A control connection to a server: requests that belong to no job, and what the server says of itself."""
 from __future__ import annotations
 
+import os
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import zmq
 
 from . import wire
 from .errors import NoServer, ProtocolError, RequestRefused
 from .finding import is_vacant, no_server
-from .keys import Keys
-from .request import poll_ms
+from .keys import KeyPaths, Keys
+from .request import poll_ms, resolve_endpoint, seconds
 from .spare import check_threads
 from .welcome import Welcome
+
+Path = Union[str, "os.PathLike[str]"]
 
 _BUSY_AGAIN_S = 0.25
 
 
-class Asker:
+class ControlConnection:
     """Asks one after another; a `with` block's end closes it.  `timeout`: seconds for each answer."""
 
     def __init__(self, endpoint: str, keys: Optional[Keys], timeout: float) -> None:
@@ -44,7 +47,7 @@ class Asker:
             self.close()
             raise
 
-    def __enter__(self) -> Asker:
+    def __enter__(self) -> ControlConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,3 +102,16 @@ class Asker:
         if head.kind == wire.ERROR:
             raise RequestRefused(*wire.parse_reason(frames[1], "error", "ERROR"))
         return frames[1:]
+
+
+def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optional[Path] = None,
+           server_key: Optional[Path] = None) -> Dict[str, Any]:
+    """The object that `tureen status --json` prints.  `timeout` in seconds; math.inf: as long as it takes.
+    NoServer comes at once where nothing listens at the endpoint.  `key` and `server_key` as of Loader."""
+    endpoint = resolve_endpoint(endpoint)
+    keys = KeyPaths(key, server_key).read(endpoint)
+    with ControlConnection(endpoint, keys, seconds("timeout", timeout)) as control:
+        frames = control.ask(wire.status, wire.STATUS_REPLY)
+    if len(frames) != 1:
+        raise ProtocolError(f"the server's answer has {len(frames) + 1} frames instead of 2")
+    return wire.parse_json(frames[0], "STATUS_REPLY")
