@@ -18,7 +18,7 @@ from client_checks import PATIENCE_S, Tidy, golden, until
 
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
-from tureen import questions
+from tureen import question_queue
 
 STATUS_OF_JOB = {"waits": {"draw": 0.25, "read": 0.5, "memory": 0, "decode": 1.25, "copy": 0,
                            "client": 7.0},
@@ -28,24 +28,24 @@ NOTHING = {"waits": dict.fromkeys(("draw", "read", "memory", "decode", "copy", "
            "sharing": {}, "rejoined": 0}
 
 
-class Book(unittest.TestCase):
+class Queue(unittest.TestCase):
     """Questions without a connection."""
 
     def test_broken_twice_and_closed(self) -> None:
-        book, asked = questions.Questions(), questions.Question(lambda job, tag: [], EXPLAIN)
-        book.ask(asked)
+        queue, asked = question_queue.QuestionQueue(), question_queue.Question(lambda job, tag: [], EXPLAIN)
+        queue.ask(asked)
         for tag in (1, 2):
-            self.assertIs(book.take(), asked)
-            self.assertIsNone(book.take())
-            book.sent(tag, asked)
-            book.again()
-        self.assertIsNone(book.answered(2), "a tag of the connection before")
-        self.assertIs(book.take(), asked)
-        book.sent(3, asked)
+            self.assertIs(queue.take(), asked)
+            self.assertIsNone(queue.take())
+            queue.sent(tag, asked)
+            queue.again()
+        self.assertIsNone(queue.answered(2), "a tag of the connection before")
+        self.assertIs(queue.take(), asked)
+        queue.sent(3, asked)
         self.assertIsNone(asked.wait(0))
-        book.close()
-        late = questions.Question(lambda job, tag: [], EXPLAIN)
-        book.ask(late)
+        queue.close()
+        late = question_queue.Question(lambda job, tag: [], EXPLAIN)
+        queue.ask(late)
         for question in (asked, late):
             with self.assertRaisesRegex(tureen.LoaderClosed, "no job is running"):
                 question.wait(0)

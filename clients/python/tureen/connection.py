@@ -39,7 +39,7 @@ from .keys import Keys
 from .mapping.mapper import Mapper
 from .names import Name
 from .position import JobPosition
-from .questions import Questions
+from .question_queue import QuestionQueue
 from .recent import Recent
 from .rejoining import Search
 from .request import Request
@@ -83,7 +83,7 @@ class Connection:
         #  From the user's threads to the connection's
         self.leaving = False
         self.abandoned = False
-        self.questions = Questions()
+        self.questions = QuestionQueue()
         #  From the connection's thread to the user's.  None marks the end and stays in the queue.
         self.arrivals: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.notices: Deque[wire.Notice] = collections.deque()

@@ -26,7 +26,7 @@ from .mapping.results import Result, Work, named, own
 from .mixing import Mixer, Recipe
 from .owned import forked
 from .position import JobPosition
-from .questions import Question
+from .question_queue import Question
 from .tally import Tally
 from .trained import TrainedPosition
 from .waker import Bytes

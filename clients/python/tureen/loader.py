@@ -20,7 +20,7 @@ from .mixing import refuse_functions, split
 from .names import Name
 from .owned import Owned
 from .position import JobPosition
-from .questions import NOTHING_TO_ASK, Question
+from .question_queue import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve_endpoint, seconds, within
 from .slots import lent_max
 from .state import State

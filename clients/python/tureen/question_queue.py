@@ -40,7 +40,7 @@ class Question:
         return self._body
 
 
-class Questions:
+class QuestionQueue:
     def __init__(self) -> None:
         self._new: Deque[Question] = collections.deque()
         self._asked: Dict[int, Question] = {}               # the connection's thread only
