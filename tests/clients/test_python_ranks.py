@@ -36,7 +36,7 @@ from tureen import session
 from tureen import state as states
 from tureen import wire
 from tureen.ranks import Ranks, run_name, short_name, torchrun
-from tureen.recent import Recent
+from tureen.recent_steps import RecentSteps
 
 
 def head(epoch: int, place: int, samples: int = 1) -> wire.BatchHead:
@@ -97,7 +97,7 @@ class Messages(unittest.TestCase):
         """Byte for byte, but for what was taken, which this client says in words."""
         frames = golden("join_ranks")
         said = json.loads(frames[1])
-        recent = Recent(4)
+        recent = RecentSteps(4)
         for epoch, index, step in ((2, 4, [[2999, 0], [5]]), (3, 0, [[7, 8], [9, 10]])):
             whole = step_frame(step)
             recent.step(head(epoch, index), wire.parse_step(whole, 2, 2), whole)
@@ -212,7 +212,7 @@ class Messages(unittest.TestCase):
             said = {"world_size": world, "frames": ["recent"] * 1000}
             with mock.patch("tureen.wire.RECENT_IDS_MAX", ids_max), \
                     mock.patch("tureen.wire.ID_FRAME_NUMBERS_MAX", numbers_max):
-                recent, came = Recent(slots), []
+                recent, came = RecentSteps(slots), []
                 epoch, index = chance.randrange(3), chance.randrange(3)
                 for _ in range(chance.randint(0, 30)):
                     if chance.randrange(4) == 0:
@@ -237,7 +237,7 @@ class Messages(unittest.TestCase):
                 self.assertEqual(len(steps), min(slots + 1, sum(record.step is not None for record in came)),
                                  f"seed {seed}")
         with mock.patch("tureen.wire.RECENT_RECORDS_MAX", 5):
-            ends = Recent(3)
+            ends = RecentSteps(3)
             for epoch in range(9):
                 ends.end(wire.EpochEnd(epoch, 0, 0, 0))
             said = {"world_size": 2, "frames": ["recent"], "resume": {"epoch": 9}}

@@ -40,7 +40,7 @@ from .mapping.mapper import Mapper
 from .names import Name
 from .position import JobPosition
 from .question_queue import QuestionQueue
-from .recent import Recent
+from .recent_steps import RecentSteps
 from .rejoining import Search
 from .request import Request
 from .session import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Left, Session
@@ -96,7 +96,7 @@ class Connection:
         self._ended = False             # the thread has nothing to do any more
         #  The connection's thread only
         self.received: JobPosition
-        self.recent: Optional[Recent] = None        # with ranks only
+        self.recent: Optional[RecentSteps] = None   # with ranks only
         self._heard_at = -math.inf      # while it joins with others: the server lived
         self._search: Optional[Search] = None
 
@@ -353,7 +353,7 @@ class Connection:
             job = session.join(state, patience_s, gather_s)
             if self.job is None:
                 self.received = JobPosition.of_job(self.request, job.joined, state)
-                self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
+                self.recent = None if job.joined.world_size == 1 else RecentSteps(job.joined.slots)
             self.job = job
         except BaseException as error:
             #  A rank that leaves would end the job for the others; of one that was broken off the next

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from . import names, wire
 from .errors import RequestRefused, StateError
 from .parameters import float_of
-from .recent import Recent
+from .recent_steps import RecentSteps
 from .runtime_folder import default_folder
 from .state import Part, State
 
@@ -279,7 +279,7 @@ class Request:
             "node and parts")
 
     def message(self, tag: int, instance: str = "", state: Optional[State] = None, *,
-                recent: Optional[Recent] = None, gather_s: Optional[float] = None) -> List[bytes]:
+                recent: Optional[RecentSteps] = None, gather_s: Optional[float] = None) -> List[bytes]:
         """The frames of JOIN, which begins where `state` says.  Of a rank that joins anew: what it received
         last, and how long the others are waited for."""
         order, seed, pool = self.order_said, self.seed, self.pool

@@ -12,7 +12,7 @@ _STEP, _END = 0, 1                      # with which a record begins
 _BEGINNING = struct.Struct("<4Q")
 
 
-class Recent:
+class RecentSteps:
     """Records of docs/protocol.md ("Ranks"), as they go into the frames.  The connection's thread."""
 
     def __init__(self, slots: int) -> None:
