@@ -240,9 +240,9 @@ class Again(Case):
             server.hook = nth(server, "batch", 3, change)
             loader = self.loader(server, slots=20)
             iterator = iter(loader)
-            until(lambda: loader._tally.connection._search is not None  # type: ignore[union-attr]
-                  and loader._tally.connection._search._refusal is not None, "the wrong server's welcome")
-            search = loader._tally.connection._search  # type: ignore[union-attr]
+            until(lambda: loader._stats.connection._search is not None  # type: ignore[union-attr]
+                  and loader._stats.connection._search._refusal is not None, "the wrong server's welcome")
+            search = loader._stats.connection._search  # type: ignore[union-attr]
             self.assertRegex(str(search._refusal), says)  # type: ignore[union-attr]
             self.assertRegex(str(search._in_vain()),  # type: ignore[union-attr]
                              f"it was looked for .* and it takes no job: .*({says})")

@@ -21,13 +21,13 @@ from .connection import Connection
 from .errors import (ForkedProcess, LoaderClosed, MapFailed, TureenError, TureenWarning,
                      UnreadableWarning)
 from .job import Arrival, EpochOver, Item, Told
+from .loader_stats import LoaderStats
 from .mapping.mapper import Failed
 from .mapping.results import Result, Work, named, own
 from .mixing import Mixer, Recipe
 from .owned import forked
 from .position import JobPosition
 from .question_queue import Question
-from .tally import Tally
 from .trained import TrainedPosition
 from .waker import Bytes
 
@@ -79,13 +79,13 @@ class BatchIterator:
     server is told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
     """
 
-    def __init__(self, connection: Connection, given: JobPosition, tally: Tally, warned: Warned,
+    def __init__(self, connection: Connection, given: JobPosition, stats: LoaderStats, warned: Warned,
                  kept: str, mixing: Optional[Recipe] = None) -> None:
         """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being kept;
         `mixing`: how the samples of each batch are mixed."""
         self._connection = connection
         self._given = given
-        self._tally = tally
+        self._stats = stats
         self._warned = warned
         self._kept = kept
         self._mixing = mixing
@@ -167,7 +167,7 @@ class BatchIterator:
             self._given.end(arrival.epoch)
             if isinstance(self._given, TrainedPosition) and self._given.none_reported:
                 self._warned.warn("trained", _NONE_REPORTED, TureenWarning)
-            self._tally.epoch_samples = arrival.samples
+            self._stats.epoch_samples = arrival.samples
             self._pending.clear()
             return None
         if arrival is None:
@@ -183,8 +183,8 @@ class BatchIterator:
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
         if isinstance(self._given, TrainedPosition):
             self._given.show(batch)
-        self._tally.batches += 1
-        self._tally.samples += 0 if batch.padding else len(batch)
+        self._stats.batches += 1
+        self._stats.samples += 0 if batch.padding else len(batch)
         self._made = None
         self._pending.clear()           # last, for an interrupt from here on takes the batch with it
         return batch
@@ -206,7 +206,7 @@ class BatchIterator:
             try:
                 self._connection.wait(self._pending)
             finally:
-                self._tally.waited_s += time.monotonic() - begin
+                self._stats.waited_s += time.monotonic() - begin
 
     def _end(self) -> None:
         """None came: the end, or the user has left."""
@@ -264,7 +264,7 @@ class BatchIterator:
             trace = f"\n\n{why.trace}" if why.trace else ""
             raise MapFailed(f"{what}: {why.summary}{trace}", sample) from error
         finally:
-            self._tally.waited_s += time.monotonic() - begin
+            self._stats.waited_s += time.monotonic() - begin
         if scarce:
             self._warned.warn("kept", self._kept, RuntimeWarning)
         return mapped

@@ -14,6 +14,7 @@ from .dataset import DataSet
 from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
 from .keys import KeyPaths
+from .loader_stats import LoaderStats
 from .mapping.mapper import Mapper, mapper_of
 from .mapping.run import Function
 from .mixing import refuse_functions, split
@@ -24,7 +25,6 @@ from .question_queue import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve_endpoint, seconds, within
 from .slots import lent_max
 from .state import State
-from .tally import Tally
 from .trained import NOTHING_WAITS, TrainedPosition, position_kind, refuse_report
 from .vocabulary import IN_A_LOADER, listed, one_of, order_of, refuse_unknown
 from .wire import Field, Joined
@@ -204,7 +204,7 @@ class Loader(Owned):
         self._epoch: Optional[int] = None
         #  Of the last job: what its loop was given, and what was counted.
         self._given: Optional[JobPosition] = None
-        self._tally: Optional[Tally] = None
+        self._stats: Optional[LoaderStats] = None
         self._waiting: Optional[BatchIterator] = None       # joined for a question's sake, not yet iterated
         self._active: Optional[weakref.ref[BatchIterator]] = None
 
@@ -314,18 +314,18 @@ class Loader(Owned):
         last.
         """
         self._check_process()
-        tally = self._tally
-        if tally is None:
-            return Tally.nothing()
-        connection = tally.connection
+        stats = self._stats
+        if stats is None:
+            return LoaderStats.nothing()
+        connection = stats.connection
         try:
-            tally.told(self._answer(connection, Question(lambda job, tag: wire.status(tag),
+            stats.told(self._answer(connection, Question(lambda job, tag: wire.status(tag),
                                                          wire.STATUS_REPLY)))
         except LoaderClosed:
-            tally.told(connection.last_status)
+            stats.told(connection.last_status)
         except NoServer:
             pass                                # as it was told last
-        return tally.stats()
+        return stats.as_dict()
 
     def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
         """What was done to a sample that is in one of the batches at hand (docs/protocol.md, EXPLAIN_REPLY);
@@ -338,10 +338,10 @@ class Loader(Owned):
         self._check()
         sample = within("id", id, 0, 2**63 - 1)
         of_epoch = None if epoch is None else within("epoch", epoch, 0, wire.EPOCHS_MAX)
-        if self._tally is None:
+        if self._stats is None:
             raise LoaderClosed(NOTHING_TO_ASK)
         question = Question(lambda job, tag: wire.explain(job, sample, of_epoch, tag), wire.EXPLAIN_REPLY)
-        return wire.parse_json(self._answer(self._tally.connection, question), "EXPLAIN_REPLY")
+        return wire.parse_json(self._answer(self._stats.connection, question), "EXPLAIN_REPLY")
 
     def __len__(self) -> int:
         """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all);
@@ -392,20 +392,20 @@ class Loader(Owned):
     @property
     def joined(self) -> Joined:
         """What the server said of the last job; joins if there was none."""
-        if self._tally is None:
+        if self._stats is None:
             with self._joining:
-                if self._tally is None:
+                if self._stats is None:
                     self._question()
-        assert self._tally is not None and self._tally.connection.job is not None
-        return self._tally.connection.job.joined
+        assert self._stats is not None and self._stats.connection.job is not None
+        return self._stats.connection.job.joined
 
     @property
     def samples(self) -> int:
         """Samples in one epoch, of all ranks and nodes together, without those that are known to be
         unreadable.  It changes at an epoch's end only, and there in the same way on all ranks: what was
         missing in that epoch is not counted any more."""
-        if self._tally is not None and self._tally.epoch_samples is not None:
-            return self._tally.epoch_samples
+        if self._stats is not None and self._stats.epoch_samples is not None:
+            return self._stats.epoch_samples
         return self.joined.samples
 
     @property
@@ -479,7 +479,7 @@ class Loader(Owned):
         self._request.settle(self._data)
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
                                 instance=self._instance[0], begin=self._without_ghosts(begin),
-                                again=self._tally is not None, keys=self._keys.read(self.endpoint),
+                                again=self._stats is not None, keys=self._keys.read(self.endpoint),
                                 mapper=self._mapper)
         if begin is not None and self._at_end(begin):
             connection.close_unused()
@@ -487,12 +487,12 @@ class Loader(Owned):
         else:
             joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
             given = self._position_kind.of_job(self._request, joined, begin)
-            self._tally = Tally(connection)
+            self._stats = LoaderStats(connection)
             if self._mapper is not None:
                 self._mapper.begin(joined)
         self._own()
-        return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept,
-                             self._mixing)
+        return BatchIterator(connection, given, self._stats or LoaderStats(connection), self._warned,
+                             self._kept, self._mixing)
 
     def _without_ghosts(self, begin: Optional[State]) -> Optional[State]:
         """The server would end what is left of the run here, and empty the memory of batches that are still

@@ -55,9 +55,9 @@ class OneJob:
         """What may join: under the name that is next now, which is used up only where there was a join.  What
         other loaders began in the meantime has names too, and a question that is answered here must not shift
         this rank's."""
-        options, before = self._name(), self.loader._tally
+        options, before = self._name(), self.loader._stats
         answer = use()
-        if self.loader._tally is not before:
+        if self.loader._stats is not before:
             self._membership.begun(options)
         return answer
 
@@ -124,7 +124,7 @@ class OneJob:
         """What the server says of the job.  Before ranks have begun one, of a job of this process alone,
         which is left at once: a question that one of them asks is not to wait for the others."""
         self._membership.settle()
-        if self.loader._tally is not None:
+        if self.loader._stats is not None:
             return self.loader.joined
         if not self._membership.together:
             return self._joining(lambda: self.loader.joined)
@@ -142,7 +142,7 @@ class OneJob:
     def count(self) -> int:
         """Samples in one epoch, as far as is known which can be read."""
         joined = self.joined()
-        return joined.samples if self.loader._tally is None else self.loader.samples
+        return joined.samples if self.loader._stats is None else self.loader.samples
 
     def count_whole(self) -> int:
         """Samples in one epoch, those counted that cannot be read."""

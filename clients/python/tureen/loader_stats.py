@@ -10,7 +10,7 @@ from .connection import Connection
 _WAITS = ("draw", "read", "memory", "decode", "copy", "client")
 
 
-class Tally:
+class LoaderStats:
     """Of one iteration; it outlives the iterator.  Any thread."""
 
     def __init__(self, connection: Connection) -> None:
@@ -41,7 +41,7 @@ class Tally:
                 if "unreadable" in entry:           # not of an older server
                     job.unreadable = wire.parse_unreadable(entry["unreadable"], "STATUS_REPLY")
 
-    def stats(self) -> Dict[str, Any]:
+    def as_dict(self) -> Dict[str, Any]:
         job = self.connection.job
         unreadable = wire.NOTHING_UNREADABLE if job is None else job.unreadable
         return {"waits": dict(self._waits), "waited_s": self.waited_s, "batches": self.batches,
