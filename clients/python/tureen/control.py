@@ -12,7 +12,7 @@ from .errors import NoServer, ProtocolError, RequestRefused
 from .finding import is_vacant, no_server
 from .keys import KeyPaths, Keys
 from .request import poll_ms, resolve_endpoint, seconds
-from .spare import check_threads
+from .spare_threads import check_threads
 from .welcome import Welcome
 
 Path = Union[str, "os.PathLike[str]"]

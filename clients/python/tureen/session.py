@@ -28,7 +28,7 @@ from .finding import no_server
 from .job import Arrival, EpochOver, Job, Told
 from .mapping.memory import Shared
 from .request import poll_ms
-from .spare import check_threads
+from .spare_threads import check_threads
 from .state import State
 from .welcome import Welcome
 
