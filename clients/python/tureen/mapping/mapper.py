@@ -12,10 +12,10 @@ from ..errors import LoaderClosed, MapFailed
 from ..job import Job
 from ..request import within
 from ..wire import BatchHead, Joined
-from .form import Form
 from .memory import Private
 from .pool import Pool
 from .processes import REMEDIES, context_of
+from .pytree import ArrayAdapter
 from .results import Result, Results, Work, own
 from .run import Function, Functions, RowFailed, Runner, Source
 from .worker import failure
@@ -24,8 +24,8 @@ PROCESSES_MAX = 1024
 _LOOK_S = 0.1                   # while a batch is waited for, whether anything but its end has come
 
 
-def numpy_form(joined: Joined) -> Form:
-    return Form(joined.fields)
+def numpy_adapter(joined: Joined) -> ArrayAdapter:
+    return ArrayAdapter(joined.fields)
 
 
 class Mapper:
@@ -36,7 +36,7 @@ class Mapper:
     """
 
     def __init__(self, sample: Optional[Function], batch: Optional[Function], workers: int, context: Any,
-                 slots: int, form: Callable[[Joined], Form] = numpy_form) -> None:
+                 slots: int, adapter: Callable[[Joined], ArrayAdapter] = numpy_adapter) -> None:
         for name, function in (("map", sample), ("map_batch", batch)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, not a {type(function).__name__}")
@@ -44,13 +44,13 @@ class Mapper:
         self._workers = within("map_workers", workers, 0, PROCESSES_MAX)
         self._context = context
         self._slots = slots
-        self._make_form = form
+        self._make_adapter = adapter
         self._clear()
 
     def _clear(self) -> None:
         self._pool: Optional[Pool] = None
-        self._form: Optional[Form] = None
-        self._told: Any = None                  # what the form was made of
+        self._adapter: Optional[ArrayAdapter] = None
+        self._told: Any = None                  # what the adapter was made of
         self._told_broken = False               # the loop has heard why no process runs
         #  Where the loop itself runs them
         self._runner: Optional[Runner] = None
@@ -61,7 +61,8 @@ class Mapper:
 
     def __getstate__(self) -> Any:
         state = dict(self.__dict__)
-        return {name: state[name] for name in ("_functions", "_workers", "_context", "_slots", "_make_form")}
+        kept = ("_functions", "_workers", "_context", "_slots", "_make_adapter")
+        return {name: state[name] for name in kept}
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
@@ -84,7 +85,7 @@ class Mapper:
         self._finalizer.atexit = False          # the pools see to that themselves
         with self._lock:
             self._pool = pool
-            pool.form = self._form
+            pool.adapter = self._adapter
             for early in self._early:
                 work = early()
                 if work is not None:
@@ -105,10 +106,10 @@ class Mapper:
         told = (joined.fields, joined.pipeline)
         if told == self._told:
             return
-        self._form, self._told = self._make_form(joined), told
+        self._adapter, self._told = self._make_adapter(joined), told
         self._runner = None
         if self._pool is not None:
-            self._pool.tell(self._form)
+            self._pool.tell(self._adapter)
 
     def submit(self, job: Job, head: BatchHead, ids: bytes, frame: Any) -> Work:
         """A batch has come; it is begun when there is room."""
@@ -173,12 +174,12 @@ class Mapper:
         return not self._workers or self._pool is not None and self._pool.ready()
 
     def _run_here(self, work: Work, ring_scarce: bool) -> Tuple[Result, bool]:
-        form = self._form
-        assert form is not None
+        adapter = self._adapter
+        assert adapter is not None
         if self._runner is None:
-            self._runner = Runner(self._functions, form)
+            self._runner = Runner(self._functions, adapter)
             self._results = Results(self._slots, self._by_sample, None)
-        results, source, first = self._results, self._source(work, form), 0
+        results, source, first = self._results, self._source(work, adapter), 0
         assert results is not None
         work.begin_again()
         try:
@@ -204,18 +205,18 @@ class Mapper:
         else:
             results.take_apart(work, apart.whole, apart.rows, apart.values)
 
-    def _source(self, work: Work, form: Form) -> Source:
+    def _source(self, work: Work, adapter: ArrayAdapter) -> Source:
         """The batch as the server wrote it, such that the functions may write to it."""
         size, shared = work.job.joined.slot_bytes, work.job.shared
         if work.frame is not None:
-            return Source(batches.views(form.fields, own(work.frame).copy(), len(work.ids)), None)
+            return Source(batches.views(adapter.fields, own(work.frame).copy(), len(work.ids)), None)
         if shared is None:
             raise LoaderClosed("the loader was closed, or is iterated again")
         if self._private is None or self._private[0] != shared.number:
             self._private = (shared.number, Private(shared.descriptor, shared.size))
         memory = self._private[1]
         slot = memory.bytes(work.head.slot * size, size)
-        return Source(batches.views(form.fields, slot, len(work.ids)), memory)
+        return Source(batches.views(adapter.fields, slot, len(work.ids)), memory)
 
 
 class Failed(Exception):
@@ -224,7 +225,7 @@ class Failed(Exception):
 
 
 def mapper_of(sample: Any, batch: Any, workers: int, context: Any, slots: int,
-              form: Callable[[Joined], Form] = numpy_form) -> Tuple[Optional[Mapper], bool]:
+              adapter: Callable[[Joined], ArrayAdapter] = numpy_adapter) -> Tuple[Optional[Mapper], bool]:
     """What a loader's arguments ask for, and whether it belongs to others too."""
     if isinstance(sample, Mapper):
         return sample, True
@@ -233,4 +234,4 @@ def mapper_of(sample: Any, batch: Any, workers: int, context: Any, slots: int,
             raise ValueError("map_workers and multiprocessing_context are for map or map_batch: give one, or "
                              "leave them out")
         return None, False
-    return Mapper(sample, batch, workers, context, slots, form), False
+    return Mapper(sample, batch, workers, context, slots, adapter), False

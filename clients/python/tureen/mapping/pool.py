@@ -30,9 +30,9 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ..waker import Waker
-from .form import Form
 from .memory import Memory, Shared
 from .processes import REMEDIES, TASKS_MAX, Process, Todo, ended
+from .pytree import ArrayAdapter
 from .results import Results, Work
 from .worker import APART, DONE, FAILED, READY, TASK, UNUSABLE, Failure, Task, received_apart
 
@@ -47,7 +47,7 @@ class Pool:
         self.pid = os.getpid()
         #  Why no process runs; the loop takes it away.
         self.broken: Optional[str] = None
-        self.form: Optional[Form] = None        # what the loop has told
+        self.adapter: Optional[ArrayAdapter] = None         # what the loop has told
         self._waker = Waker()
         self.results = Results(slots, by_sample, self._waker)
         self._functions, self._by_sample = functions, by_sample
@@ -57,7 +57,7 @@ class Pool:
         self._new: Deque[weakref.ref[Work]] = collections.deque()
         self._first: Deque[weakref.ref[Work]] = collections.deque()
         #  The thread's
-        self._seen: Optional[Form] = None
+        self._seen: Optional[ArrayAdapter] = None
         self._waiting: Deque[weakref.ref[Work]] = collections.deque()
         self._deciding = False                  # the first sample is being done, and all others wait for it
         self._todo: Deque[Todo] = collections.deque()
@@ -94,9 +94,9 @@ class Pool:
         self._first.append(weakref.ref(work))
         self._wake()
 
-    def tell(self, form: Form) -> None:
-        """Of this form is what comes from here on."""
-        self.form = form
+    def tell(self, adapter: ArrayAdapter) -> None:
+        """What comes from here on goes through this adapter."""
+        self.adapter = adapter
         self._wake()
 
     def mend(self) -> None:
@@ -182,8 +182,8 @@ class Pool:
         if self._again:
             self._again = False
             self._deaths = 0
-        if self.form is not self._seen:
-            self._seen, self._deciding = self.form, False
+        if self.adapter is not self._seen:
+            self._seen, self._deciding = self.adapter, False
             self.results.forget()
         if self.broken is None:
             self._start_again()
@@ -315,7 +315,7 @@ class Pool:
             self._poll.register(process.channel.fileno(),
                                 select.POLLIN | (select.POLLOUT if process.channel.is_full else 0))
 
-    def _cut_waiting(self, form: Form) -> None:
+    def _cut_waiting(self, adapter: ArrayAdapter) -> None:
         """Tasks of all batches for which there is room, in their order.  Until the first sample has shown how
         batches are laid out it is the only one."""
         while self._waiting and not self._deciding:

@@ -10,8 +10,8 @@ from typing import Any, Deque, Dict, Optional, Tuple
 
 from . import worker
 from .channel import channel_and_end
-from .form import Form, Laid
 from .memory import Shared
+from .pytree import ArrayAdapter, Laid
 from .results import Work
 
 TASKS_MAX = 2                   # with each process: the next one is there when one is done
@@ -42,7 +42,7 @@ class Process:
         self.ready = False
         self.tasks: Deque[Todo] = collections.deque()       # the first is the one it works on
         self._known: Dict[int, Optional[weakref.ref[Shared]]] = {}
-        self._told: Tuple[Optional[Form], Optional[Laid]] = (None, None)
+        self._told: Tuple[Optional[ArrayAdapter], Optional[Laid]] = (None, None)
         self.channel, theirs = channel_and_end()
         inherited = None if isinstance(functions, bytes) else functions
         #  The process has it blocked too, until it ignores it: a Ctrl-C is the client's from the start.
@@ -69,15 +69,15 @@ class Process:
     def alive(self) -> bool:
         return bool(self._process.is_alive())
 
-    def tell(self, form: Form, laid: Optional[Laid]) -> None:
+    def tell(self, adapter: ArrayAdapter, laid: Optional[Laid]) -> None:
         """What it does not know yet of how the samples are made."""
-        if self._told[0] is not form:
-            self.channel.send((worker.FORM, form))
-            self._told = (form, None)
+        if self._told[0] is not adapter:
+            self.channel.send((worker.ADAPTER, adapter))
+            self._told = (adapter, None)
         if self._told[1] is not laid:
             self.channel.send((worker.LAYOUT, None) if laid is None
                               else (worker.LAYOUT, laid.layout, laid.rows))
-            self._told = (form, laid)
+            self._told = (adapter, laid)
 
     def share(self, memory: Shared, written: bool) -> None:
         """written: results go there; else samples are there, and nothing is written to it."""

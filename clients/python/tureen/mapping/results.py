@@ -15,8 +15,8 @@ from ..job import Job
 from ..slots import lent_max
 from ..waker import Bytes, Waker
 from ..wire import BatchHead
-from .form import Laid, Layout, Tree, view_of
 from .memory import Memory
+from .pytree import Laid, Layout, Tree, view_of
 from .run import Ids, Key
 from .worker import Failure
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from ..batch import Array, Batch
 from ..waker import Bytes
-from .form import Form, Laid, Layout, Tree, flatten, is_text, lies_whole, rebuild
 from .memory import Private
+from .pytree import ArrayAdapter, Laid, Layout, Tree, flatten, is_text, lies_whole, rebuild
 
 Ids = npt.NDArray[np.int64]
 Function = Callable[[Any], Any]
@@ -105,8 +105,8 @@ class Runner:
     """In one process.  laid: how a batch's memory is laid out; set by the caller once the first result has
     shown it."""
 
-    def __init__(self, functions: Functions, form: Form) -> None:
-        self.form = form
+    def __init__(self, functions: Functions, adapter: ArrayAdapter) -> None:
+        self.adapter = adapter
         self.laid: Optional[Laid] = None
         self._functions = functions
         self._eager: Set[str] = set()
@@ -129,11 +129,11 @@ class Runner:
     def _run_samples(self, source: Source, ids: Ids, key: Key, at: int,
                      target: Optional[Bytes]) -> Tuple[Outcome, Optional[Set[str]]]:
         assert self._functions.sample is not None
-        form, function, laid = self.form, self._functions.sample, self.laid
+        adapter, function, laid = self.adapter, self._functions.sample, self.laid
         given = self._given(source, target, at)
         many: List[Any] = []
-        tree = flatten(form.present(Batch(given, ids, key.epoch, 0)), many)
-        columns = [form.rows(leaf) for leaf in many]
+        tree = flatten(adapter.present(Batch(given, ids, key.epoch, 0)), many)
+        columns = [adapter.rows(leaf) for leaf in many]
         texts: Dict[int, List[Any]] = {}
         same = _Same(laid)
         flat = tree == ("tuple", *range(len(many)))
@@ -180,15 +180,15 @@ class Runner:
             view = laid.view(number, target)
             assert view is not None
             for row in rows:
-                array, _ = self.form.array(columns[leaf.given][row])
+                array, _ = self.adapter.array(columns[leaf.given][row])
                 place = view[at + row, ...] if self._functions.batch is None else view[:len(array)]
                 place[...] = array
         return tuple(kept)
 
     def _apart_sample(self, tree: Tree, values: List[Any], leaves: List[Any],
                       given: Dict[str, Array]) -> Apart:
-        self.form.check(tree)
-        whole = Layout(tree, tuple(self.form.leaf(value, 0) for value in values))
+        self.adapter.check(tree)
+        whole = Layout(tree, tuple(self.adapter.leaf(value, 0) for value in values))
         return Apart(whole, self._with_given(whole, 0, values, leaves, given), self._plain(values, given))
 
     def _check_sample(self, laid: Laid, tree: Tree, values: List[Any], leaves: List[Any]) -> None:
@@ -196,13 +196,13 @@ class Runner:
         if tree == laid.tree:
             for leaf, value in zip(laid.leaves, values):
                 if leaf.given < 0 or value is not leaves[leaf.given]:
-                    found = self.form.leaf(value, 0)
+                    found = self.adapter.leaf(value, 0)
                     if (found.text, found.dtype, found.shape, found.told) != (leaf.text, leaf.dtype,
                                                                               leaf.shape, leaf.told):
                         break
             else:
                 return
-        told = rebuild(tree, [self.form.leaf(value, 0).told_as() for value in values])
+        told = rebuild(tree, [self.adapter.leaf(value, 0).told_as() for value in values])
         first = rebuild(laid.tree, [leaf.told_as() for leaf in laid.leaves])
         raise TypeError(f"it returned {told}, and for the first sample {first}: the samples of a batch need "
                         "one shape and one type (map_batch can make batches of samples that differ)")
@@ -211,7 +211,7 @@ class Runner:
 
     def _run_batch(self, source: Source, ids: Ids, key: Key, at: int,
                    target: Optional[Bytes]) -> Tuple[Outcome, Optional[Set[str]]]:
-        form, function, laid, count = self.form, self._functions.batch, self.laid, len(ids)
+        adapter, function, laid, count = self.adapter, self._functions.batch, self.laid, len(ids)
         assert function is not None
         many: List[Any] = []
         given: Dict[str, Array] = {}
@@ -219,13 +219,13 @@ class Runner:
             tree = self._stacked(source, ids, key, many)
         else:
             given = self._given(source, target, at)
-            tree = flatten(form.present(Batch(given, ids, key.epoch, 0)), many)
+            tree = flatten(adapter.present(Batch(given, ids, key.epoch, 0)), many)
         _now[0] = (key, int(ids[0]))
         values: List[Any] = []
         same = _Same(laid)
         try:
             made = flatten(function(rebuild(tree, many)), values)
-            form.check(made)
+            adapter.check(made)
             if laid is None or target is None or not self._fits(laid, made, values, count):
                 return Outcome({}, (), self._apart_batch(made, values, many, given, count)), None
             places = [None if view is None else view[:count] for view in laid.views(target)]
@@ -239,7 +239,7 @@ class Runner:
 
     def _stacked(self, source: Source, ids: Ids, key: Key, many: List[Any]) -> Tree:
         """The batch that the function of samples makes: its leaves are added to `many`."""
-        one = Runner(Functions(self._functions.sample, None), self.form)
+        one = Runner(Functions(self._functions.sample, None), self.adapter)
         apart = one.run(source.part(0, 1), ids[:1], key).apart
         assert apart is not None and apart.rows is not None
         laid = one.laid = Laid(Layout(apart.rows.tree, tuple(leaf._replace(given=-1, field="")
@@ -257,7 +257,7 @@ class Runner:
                 raise RowFailed(failed.args[0] + 1, failed.args[1]) from failed.args[1]
         for number, (leaf, place) in enumerate(zip(laid.leaves, views)):
             many.append([apart.values[number], *texts.get(number, [])] if place is None
-                        else self.form.value(place, leaf.told))
+                        else self.adapter.value(place, leaf.told))
         return laid.tree
 
     def _fits(self, laid: Laid, tree: Tree, values: List[Any], count: int) -> bool:
@@ -269,18 +269,18 @@ class Runner:
                 if not (leaf.text and isinstance(value, list) and len(value) == count):
                     return False
                 continue
-            array, told = self.form.array(value)
+            array, told = self.adapter.array(value)
             if (array.dtype.str, array.shape, told) != (leaf.dtype, (count, *leaf.shape), leaf.told):
                 return False
         return True
 
     def _apart_batch(self, tree: Tree, values: List[Any], many: List[Any], given: Dict[str, Array],
                      count: int) -> Apart:
-        whole = Layout(tree, tuple(self.form.leaf(value, 0) for value in values))
+        whole = Layout(tree, tuple(self.adapter.leaf(value, 0) for value in values))
         rows = None
         if all(isinstance(value, list) and len(value) == count if leaf.text else leaf.shape[:1] == (count,)
                for leaf, value in zip(whole.leaves, values)):
-            rows = Layout(tree, tuple(self.form.leaf(value, 1) for value in values))
+            rows = Layout(tree, tuple(self.adapter.leaf(value, 1) for value in values))
             rows = self._with_given(rows, 1, values, many, given)
         return Apart(whole, rows, self._plain(values, given))
 
@@ -290,7 +290,7 @@ class Runner:
         """As NumPy arrays, which outlast what was given."""
         plain: List[Any] = []
         for value in values:
-            array = value if is_text(value) else self.form.array(value)[0]
+            array = value if is_text(value) else self.adapter.array(value)[0]
             if isinstance(array, np.ndarray) and any(np.may_share_memory(array, field)
                                                      for field in given.values()):
                 array = array.copy("K")
@@ -317,7 +317,7 @@ class Runner:
         for leaf, value in zip(layout.leaves, values):
             number = next((number for number, other in enumerate(leaves) if other is value), -1)
             if number >= 0 and not leaf.text:
-                array, _ = self.form.array(value)
+                array, _ = self.adapter.array(value)
                 for name, field in given.items():
                     if (name not in taken and array.ctypes.data == field.ctypes.data
                             and leaf.row_bytes == field[0].nbytes and lies_whole(array, leaf, skip)):
@@ -337,7 +337,7 @@ class Runner:
             if leaf.given >= 0 and value is leaves[leaf.given]:
                 same.add(number, row)
                 continue
-            array, _ = self.form.array(value)
+            array, _ = self.adapter.array(value)
             #  It may be a part of another leaf's place, which is written to as well.
             made.append((place, array.copy() if np.may_share_memory(array, target) else array))
         for place, array in made:

@@ -27,12 +27,13 @@ import numpy as np
 from .. import batch as batches
 from ..waker import Bytes
 from .causes import Cause, text_of
-from .form import Form, Laid, Layout
 from .memory import Private, mapped, new_shared
+from .pytree import ArrayAdapter, Laid, Layout
 from .run import Apart, Functions, Ids, Key, RowFailed, Runner, Source
 
 #  Client to process: a word and what belongs to it.
-FUNCTIONS, MEMORY, FORGET, FORM, LAYOUT, TASK = "functions", "memory", "forget", "form", "layout", "task"
+FUNCTIONS, MEMORY, FORGET = "functions", "memory", "forget"
+ADAPTER, LAYOUT, TASK = "adapter", "layout", "task"
 #  Process to client.
 READY, UNUSABLE, DONE, APART, FAILED = "ready", "unusable", "done", "apart", "failed"
 _TEXT_MAX = 20000
@@ -125,10 +126,10 @@ class _Worker:
             elif word == FORGET:
                 self._targets.pop(what[0], None)
                 self._sources.pop(what[0], None)
-            elif word == FORM:
-                form: Form = what[0]
-                form.prepare()
-                self._runner = Runner(self._functions, form)
+            elif word == ADAPTER:
+                adapter: ArrayAdapter = what[0]
+                adapter.prepare()
+                self._runner = Runner(self._functions, adapter)
             elif word == LAYOUT:
                 assert self._runner is not None
                 self._runner.laid = None if what[0] is None else Laid(*what)
@@ -146,7 +147,7 @@ class _Worker:
         runner, source, target = self._runner, task.source, None
         assert runner is not None
         memory = self._sources[source[0]]
-        fields = batches.views(runner.form.fields, memory.bytes(*source[1:]), task.samples)
+        fields = batches.views(runner.adapter.fields, memory.bytes(*source[1:]), task.samples)
         samples = Source(fields, memory).part(task.first, task.first + len(task.ids))
         if task.target is not None:
             number, offset, size = task.target

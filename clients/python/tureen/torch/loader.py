@@ -292,7 +292,7 @@ class DataLoader(Owned):
             map_workers = num_workers or 0 if map_workers is None else map_workers
             context, num_workers, multiprocessing_context = multiprocessing_context, 0, None
         self._mapper, _ = mapper_of(map, map_batch, map_workers or 0, context, slots, functools.partial(
-            mapping.TensorForm, by_name=self._by_name, ids=self._with_ids))
+            mapping.TensorAdapter, by_name=self._by_name, ids=self._with_ids))
         if transform is None:
             transform = "train" if sampler is not None else recipe_of(order_asked)
             if transform == "eval":

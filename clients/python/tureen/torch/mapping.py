@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..batch import Array, Batch
-from ..mapping.form import Form, Tree, is_text, rebuild
+from ..mapping.pytree import ArrayAdapter, Tree, is_text, rebuild
 from ..mapping.results import Result
 from ..wire import Joined
 from .tensors import Layout, Tensor, Value
@@ -15,7 +15,7 @@ from .tensors import Layout, Tensor, Value
 _BFLOAT16 = "bfloat16"
 
 
-class TensorForm(Form):
+class TensorAdapter(ArrayAdapter):
     """What a function gets is what the loop would get without it."""
 
     def __init__(self, joined: Joined, by_name: bool, ids: bool) -> None:

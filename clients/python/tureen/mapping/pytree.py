@@ -1,8 +1,9 @@
-"""What a function gets and returns, as a tree of leaves; and how the leaves of a batch lie in memory.
+"""What a function gets and returns, as a pytree (a tree of leaves); and how the leaves of a batch lie in
+memory.
 
-    flatten     takes tuples, lists and dicts apart, until leaves are left: arrays, numbers, texts
-    Layout      the tree and its leaves: dtype, shape, and the order in which the dimensions lie in memory
-    Form        what is particular to NumPy; tureen.torch has another one
+    flatten         takes tuples, lists and dicts apart, until leaves are left: arrays, numbers, texts
+    Layout          the tree and its leaves: dtype, shape, and the order in which the dimensions lie in memory
+    ArrayAdapter    what is particular to NumPy; tureen.torch has another one
 
 A leaf keeps its order in memory, so that images that are channels_last stay so, and are copied in one piece.
 """
@@ -125,7 +126,7 @@ def lies_whole(array: Array, leaf: Leaf, skip: int) -> bool:
     return bool(array.transpose(order).flags.c_contiguous)
 
 
-class Form:
+class ArrayAdapter:
     """What a function of NumPy arrays gets, a dict by name, and returns: such a dict."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
