@@ -155,12 +155,12 @@ class Welcome(Case):
     def test_requests_after_the_refusal(self) -> None:
         """A thread that is late sends its request when ZeroMQ has given the connection up: that send would
         wait for ever."""
-        ask = tureen.welcome.Welcome.ask
+        ask = tureen.connection_monitor.ConnectionMonitor.ask
 
-        def late(welcome: tureen.welcome.Welcome, message: List[bytes]) -> None:
-            until(lambda: not welcome._watched.get(zmq.EVENTS) & zmq.POLLOUT, "the refusal")
-            ask(welcome, message)
-        patch = mock.patch.object(tureen.welcome.Welcome, "ask", late)
+        def late(monitor: tureen.connection_monitor.ConnectionMonitor, message: List[bytes]) -> None:
+            until(lambda: not monitor._watched.get(zmq.EVENTS) & zmq.POLLOUT, "the refusal")
+            ask(monitor, message)
+        patch = mock.patch.object(tureen.connection_monitor.ConnectionMonitor, "ask", late)
         for how, key, says in (({"allowed": self.other.public}, self.path, "unknown or revoked"),
                                ({"tcp": False, "secret": "", "allowed": self.other.public}, None,
                                 "does not serve user")):

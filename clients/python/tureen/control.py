@@ -8,12 +8,12 @@ from typing import Any, Callable, Dict, List, Optional, Union
 import zmq
 
 from . import wire
+from .connection_monitor import ConnectionMonitor
 from .errors import NoServer, ProtocolError, RequestRefused
 from .finding import is_vacant, no_server
 from .keys import KeyPaths, Keys
 from .request import poll_ms, resolve_endpoint, seconds
 from .spare_threads import check_threads
-from .welcome import Welcome
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -30,19 +30,19 @@ class ControlConnection:
         check_threads()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer = self._context.socket(zmq.DEALER)
-        self._welcome: Optional[Welcome] = None
+        self._monitor: Optional[ConnectionMonitor] = None
         try:
             self._dealer.linger = 0
             if keys is not None:
                 keys.give(self._dealer)
-            self._welcome = Welcome(self._context, self._dealer, endpoint, keys)
+            self._monitor = ConnectionMonitor(self._context, self._dealer, endpoint, keys)
             try:
                 self._dealer.connect(endpoint)
             except (zmq.ZMQError, UnicodeEncodeError) as error:
                 raise NoServer(f"{endpoint} is no endpoint that can be reached: {error}") from None
             self._poller = zmq.Poller()
             self._poller.register(self._dealer, zmq.POLLIN)
-            self._poller.register(self._welcome.monitor, zmq.POLLIN)
+            self._poller.register(self._monitor.socket, zmq.POLLIN)
         except BaseException:
             self.close()
             raise
@@ -55,8 +55,8 @@ class ControlConnection:
 
     def close(self) -> None:
         self._dealer.close()
-        if self._welcome is not None:
-            self._welcome.monitor.close()
+        if self._monitor is not None:
+            self._monitor.socket.close()
         self._context.term()
 
     def ask(self, message: Callable[[int], List[bytes]], kind: int,
@@ -75,22 +75,22 @@ class ControlConnection:
             time.sleep(_BUSY_AGAIN_S)
 
     def _once(self, message: Callable[[int], List[bytes]], kind: int, until: float) -> List[Any]:
-        assert self._welcome is not None
+        assert self._monitor is not None
         self._tag += 1
         begin = time.monotonic()
-        self._welcome.ask(message(self._tag))
+        self._monitor.ask(message(self._tag))
         while time.monotonic() < until:
             answer = None
             if self._dealer in dict(self._poller.poll(poll_ms(until - time.monotonic()))):
                 frames = self._dealer.recv_multipart()
-                self._welcome.look()
-                answer = None if self._welcome.strange else self._answer(frames, kind)
+                self._monitor.look()
+                answer = None if self._monitor.strange else self._answer(frames, kind)
             if answer is not None:
                 return answer
-            self._welcome.look()
-            if self._welcome.unreached and is_vacant(self._endpoint):
+            self._monitor.look()
+            if self._monitor.unreached and is_vacant(self._endpoint):
                 raise no_server(self._endpoint, round(time.monotonic() - begin, 2))
-            self._welcome.unreached = False
+            self._monitor.unreached = False
         raise no_server(self._endpoint, self._timeout)
 
     def _answer(self, frames: List[Any], kind: int) -> Optional[List[Any]]:

@@ -12,20 +12,20 @@ from typing import Dict, Optional, Set
 
 import zmq
 
-from .welcome import Welcome
+from .connection_monitor import ConnectionMonitor
 
 
 class Descriptors:
-    def __init__(self, welcome: Welcome) -> None:
-        self._welcome = welcome
+    def __init__(self, monitor: ConnectionMonitor) -> None:
+        self._monitor = monitor
         #  Readable when `update` has something to do.
-        self.monitor = welcome.monitor
+        self.monitor = monitor.socket
         self._inodes: Dict[int, int] = {}
 
     def update(self) -> bool:
         """True if a connection has broken."""
         opened: Set[int] = set()
-        for event, descriptor in self._welcome.read():
+        for event, descriptor in self._monitor.read():
             if event not in (zmq.EVENT_CONNECTED, zmq.EVENT_DISCONNECTED):
                 continue
             self._inodes.pop(descriptor, None)
@@ -36,7 +36,7 @@ class Descriptors:
             inode = _socket_inode(descriptor)
             if inode is not None:
                 self._inodes[descriptor] = inode
-        return self._welcome.broken
+        return self._monitor.broken
 
     def close_copies(self) -> None:
         """In a forked child.  The number may have become another file's a moment before the fork: the inode

@@ -21,6 +21,7 @@ import numpy as np
 import zmq
 
 from . import names, ring, wire
+from .connection_monitor import ConnectionMonitor
 from .descriptors import Descriptors
 from .errors import (JobEnded, NoServer, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
                      TureenError)
@@ -30,7 +31,6 @@ from .mapping.memory import Shared
 from .request import poll_ms
 from .spare_threads import check_threads
 from .state import State
-from .welcome import Welcome
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -70,7 +70,7 @@ class Session:
         self.job: Job                   # from JOINED on
         self._context: Optional[zmq.Context[zmq.Socket[bytes]]] = None
         self._dealer: Any = None
-        self._welcome: Optional[Welcome] = None
+        self._monitor: Optional[ConnectionMonitor] = None
         self._descriptors: Optional[Descriptors] = None
         self._poller = zmq.Poller()
         self._ring_socket: Optional[socket.socket] = None
@@ -174,8 +174,8 @@ class Session:
         keys = self._connection.keys
         if keys is not None:
             keys.give(self._dealer)
-        self._welcome = Welcome(self._context, self._dealer, self._endpoint, keys)
-        self._descriptors = Descriptors(self._welcome)
+        self._monitor = ConnectionMonitor(self._context, self._dealer, self._endpoint, keys)
+        self._descriptors = Descriptors(self._monitor)
         try:
             self._dealer.connect(self._endpoint)
         except (zmq.ZMQError, UnicodeEncodeError) as error:
@@ -188,8 +188,8 @@ class Session:
     def _ask(self, message: List[bytes], tag: int, kind: int, patience_s: float) -> List[Any]:
         """Sends, and waits for the answer of that kind; an ERROR raises RequestRefused, silence NoServer."""
         until = time.monotonic() + patience_s
-        assert self._welcome is not None
-        self._welcome.ask(message)
+        assert self._monitor is not None
+        self._monitor.ask(message)
         while True:
             left_s = until - time.monotonic()
             if left_s <= 0:
@@ -212,8 +212,8 @@ class Session:
                     self._connection.wait_for_ranks(self._words(_body(frames, "NOTICE"), "notice",
                                                                 "NOTICE")[1])
                     until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
-            if self._welcome.error is not None:
-                raise self._welcome.error
+            if self._monitor.error is not None:
+                raise self._monitor.error
             if self._broken:
                 #  ZeroMQ will connect again, and may send the message again, or not: it is not known whether
                 #  it was sent.
@@ -227,7 +227,7 @@ class Session:
         if joined.ring is not None:
             try:
                 mapper = self._connection.mapper
-                peer = None if self._welcome is None else self._welcome.peer
+                peer = None if self._monitor is None else self._monitor.peer
                 self._ring_socket, self.job.memory, descriptor = ring.take(
                     joined.ring, answer_s=answer_s, keep=mapper is not None, server=peer)
                 if descriptor >= 0:
@@ -270,8 +270,8 @@ class Session:
             #  For the server a connection that comes back is another one, and the job was the old one's.
             self._farewell_until = now + FAREWELL_S
         #  Where the DEALER's own connection has broken, all that came on it has been read.
-        if self._farewell_until and (now >= self._farewell_until or self._welcome is not None
-                                     and self._welcome.broken):
+        if self._farewell_until and (now >= self._farewell_until or self._monitor is not None
+                                     and self._monitor.broken):
             self._lose(ServerGone(f"the server at {self._endpoint} is gone: its connection closed"))
         if self._inline:
             self._heartbeat(now, self.job.joined.heartbeat_ms / 1000)
@@ -298,15 +298,15 @@ class Session:
     def _received(self) -> Optional[List[Any]]:
         """A message of a trusted server; None when there is none.  The last frame of an inline job's batch is
         not copied."""
-        assert self._welcome is not None and self._descriptors is not None
+        assert self._monitor is not None and self._descriptors is not None
         try:
             frames: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK, copy=not self._inline)
         except zmq.Again:
             return None
-        if self._welcome.has_news() and self._descriptors.update():
+        if self._monitor.has_news() and self._descriptors.update():
             self._broken = True
-        if self._welcome.strange or not self._inline:
-            return None if self._welcome.strange else frames
+        if self._monitor.strange or not self._inline:
+            return None if self._monitor.strange else frames
         return [frame.bytes for frame in frames[:self._frames]] + frames[self._frames:]
 
     def _receive(self) -> None:

@@ -1,5 +1,5 @@
-"""What a socket's monitor tells of a connection: whether it was made, whether it broke, and why a server does
-not let one in.
+"""A connection's monitor: whether the connection was made, whether it broke, and why a server does not let
+this client in.
 
 A server that does not let one in says so in ZeroMQ's handshake, before any message: without its monitor that
 would be silence.
@@ -26,10 +26,10 @@ _MECHANISM_MISMATCH = 0x11000002
 _SILENT_FAILURES_MAX = 3
 
 
-class Welcome:
+class ConnectionMonitor:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any, endpoint: str,
                  keys: Optional[Keys]) -> None:
-        """`watched` is not connected yet, and has its keys.  The caller closes `monitor`.  NotTrusted where
+        """`watched` is not connected yet, and has its keys.  The caller closes `socket`.  NotTrusted where
         what listens there may be another user's."""
         self._endpoint = endpoint
         self._watched = watched
@@ -49,19 +49,19 @@ class Welcome:
         self.strange = False
         #  What there is to be said of a server that does not let us in, or that we do not trust.
         self.error: Optional[NotLetIn] = None
-        address = f"inproc://welcome-{id(self)}"
+        address = f"inproc://monitor-{id(self)}"
         watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_CONNECT_RETRIED
                         | zmq.EVENT_DISCONNECTED | _HANDSHAKES)
         #  Readable when `read` has something to do.
-        self.monitor: Any = context.socket(zmq.PAIR)
-        self.monitor.linger = 0
-        self.monitor.connect(address)
+        self.socket: Any = context.socket(zmq.PAIR)
+        self.socket.linger = 0
+        self.socket.connect(address)
 
     def read(self) -> Iterator[Tuple[int, int]]:
         """Takes what has happened, and gives each event with its value: of connections their descriptor."""
         while True:
             try:
-                frames = self.monitor.recv_multipart(zmq.NOBLOCK)
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             event, value = _EVENT.unpack(frames[0])
@@ -87,7 +87,7 @@ class Welcome:
     def has_news(self) -> bool:
         """Whether `read` should be called before the message that was just received is believed: ZeroMQ
         reports a connection before the first message from it."""
-        return bool(self._path and self.monitor.get(zmq.EVENTS) & zmq.POLLIN)
+        return bool(self._path and self.socket.get(zmq.EVENTS) & zmq.POLLIN)
 
     def _look_at_peer(self, descriptor: int) -> None:
         self.peer = peer_of(descriptor)
