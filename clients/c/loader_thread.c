@@ -188,7 +188,7 @@ s_send_question (loader_thread_t *self)
 
 //  The state of what was received.  False: the job cannot be resumed, or no memory.
 static bool
-s_describe (const loader_thread_t *self, state_t *state)
+s_make_state (const loader_thread_t *self, state_t *state)
 {
     const tureen_info_t *info = message_joined_info (batch_queue_joined (self->batches));
     if (!job_options_describe (self->options, info, state))
@@ -206,7 +206,7 @@ s_describe (const loader_thread_t *self, state_t *state)
 //  Whether joining again helps: a loader that has not joined yet gets its job; a rank that lacks nothing lets
 //  the others continue.
 static bool
-s_can_go_on (const loader_thread_t *self)
+s_can_resume (const loader_thread_t *self)
 {
     state_t state;
     if (self->phase == JOINING)
@@ -214,14 +214,14 @@ s_can_go_on (const loader_thread_t *self)
     if (self->phase != RUNNING || self->rejoin.limit_ms < 0
     ||  (self->last && job_options_world_size (self->options) == 1))
         return false;
-    bool fine = s_describe (self, &state);
+    bool fine = s_make_state (self, &state);
     state_clear (&state);
     return fine;
 }
 
 //  Drops the connection; the next one starts fresh.
 static void
-s_part (loader_thread_t *self)
+s_disconnect (loader_thread_t *self)
 {
     dealer_destroy (&self->dealer);
     self->ring = NULL;
@@ -237,7 +237,7 @@ s_go_away (loader_thread_t *self, const char *how)
 {
     message_error_t text;
     int64_t now_ms = dealer_now_ms ();
-    s_part (self);
+    s_disconnect (self);
     if (s_has_joined (self))
         batch_queue_retire (self->batches);
     question_queue_lose (self->questions);
@@ -253,7 +253,7 @@ s_go_away (loader_thread_t *self, const char *how)
 static void
 s_postpone (loader_thread_t *self, const char *why)
 {
-    s_part (self);
+    s_disconnect (self);
     rejoin_postpone (&self->rejoin, why, dealer_now_ms ());
 }
 
@@ -283,7 +283,7 @@ s_send_join (loader_thread_t *self, message_error_t *why)
     job_options_frames_t frames;
     state_t state;
     bool again = self->received != NULL;
-    if (again && !s_describe (self, &state)) {
+    if (again && !s_make_state (self, &state)) {
         state_clear (&state);
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
@@ -375,7 +375,7 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, mapped_ring_t **ring
         self->ring = ring;
         snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
         if (!first)
-            position_go_on (self->received);
+            position_next_job (self->received);
         self->before += self->sequence;
         self->sequence = 0;
         self->joined = joined;
@@ -393,11 +393,11 @@ static const char s_no_room [] = "the connection to the server takes no request"
 
 //  The job is useless: joins a new one on another connection.
 static void
-s_forsake (loader_thread_t *self, int rc, const char *how)
+s_give_job_up (loader_thread_t *self, int rc, const char *how)
 {
     if (self->phase == AWAY)
         s_postpone (self, how);
-    else if (s_can_go_on (self))
+    else if (s_can_resume (self))
         s_go_away (self, how);
     else
         s_fail_at (self, rc, how);
@@ -419,7 +419,7 @@ s_join_inline (loader_thread_t *self, mapped_ring_t **ring_p)
     self->job = 0;
     mapped_ring_destroy (ring_p);
     if (!left) {
-        s_forsake (self, -ECONNRESET, s_no_room);
+        s_give_job_up (self, -ECONNRESET, s_no_room);
         return;
     }
     int rc = s_send_join (self, &why);
@@ -492,9 +492,9 @@ s_take_joined (loader_thread_t *self)
             s_join_inline (self, &ring);
         else if (rc == -ETIMEDOUT)
             //  It may still hand the ring over, to a closed socket.
-            s_forsake (self, rc, "the server did not hand over the ring");
+            s_give_job_up (self, rc, "the server did not hand over the ring");
         else if (rc == -ECONNRESET)
-            s_forsake (self, rc, s_no_room);
+            s_give_job_up (self, rc, s_no_room);
         else if (rc == 0 && (rc = s_open (self, &joined, &ring)) == 0)
             s_begin_running (self, info, again);
         else
@@ -522,7 +522,7 @@ s_stop_away (loader_thread_t *self, int64_t now_ms)
 
 //  Looks for the server that is gone.
 static void
-s_seek (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
+s_search (loader_thread_t *self, const batch_queue_view_t *view, int64_t now_ms)
 {
     message_error_t why;
     if (view->stop) {
@@ -639,7 +639,7 @@ s_take_note (loader_thread_t *self, bool ended)
         note.code);
     if (!ended && self->phase == JOINING && rejoin_asks_again (note.code) && s_ask_again (self))
         return;
-    if (rejoin_helps (note.code) && s_can_go_on (self))
+    if (rejoin_helps (note.code) && s_can_resume (self))
         s_go_away (self, why.text);
     else if (self->phase == AWAY && rejoin_may_pass (note.code, s_has_joined (self)))
         s_postpone (self, why.text);
@@ -737,7 +737,7 @@ s_check_loss (loader_thread_t *self, int64_t now_ms)
         return;
     if (self->phase == AWAY)
         s_postpone (self, self->lost_how);
-    else if (s_can_go_on (self))
+    else if (s_can_resume (self))
         s_go_away (self, self->lost_how);
     else {
         s_fail_at (self, -ECONNRESET, self->lost_how);
@@ -788,7 +788,7 @@ s_check_deadline (loader_thread_t *self, int64_t now_ms)
         s_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
     else if (self->phase == JOINING && !dealer_was_connected (self->dealer)
         && address_is_starting (self->address, how)
-    &&  s_can_go_on (self)) {
+    &&  s_can_resume (self)) {
         message_fail (&why, "no server listens yet: %s", how);
         s_go_away (self, why.text);
     }
@@ -897,7 +897,7 @@ s_serve (loader_thread_t *self)
         batch_queue_view_t view = batch_queue_look (self->batches);
         int64_t now_ms = dealer_now_ms ();
         if (self->phase == AWAY)
-            s_seek (self, &view, now_ms);
+            s_search (self, &view, now_ms);
         else
             s_tell (self, &view, now_ms);
         if (self->phase == OVER)

@@ -19,7 +19,7 @@ struct position {
     uint64_t batches;
     uint64_t had;                       //  samples
     bool resumed;                       //  some of them by an earlier job
-    bool went_on;                       //  whichever epoch is open: position_go_on
+    bool later_job;                     //  whichever epoch is open: position_next_job
     size_t place;                       //  how many places of the list are done, of those that are the node's
     uint64_t *words;                    //  without a list: one bit an id
 };
@@ -133,11 +133,11 @@ position_resume (position_t *self, uint64_t epoch, uint64_t batches, const posit
 }
 
 void
-position_go_on (position_t *self)
+position_next_job (position_t *self)
 {
     assert (self && self->magic == POSITION_MAGIC);
     self->resumed = self->had > 0;
-    self->went_on = true;
+    self->later_job = true;
 }
 
 static bool
@@ -214,7 +214,7 @@ position_samples (const position_t *self, uint64_t *samples_p)
 {
     assert (self && self->magic == POSITION_MAGIC);
     *samples_p = self->had;
-    return !self->resumed && !(self->list && self->went_on);
+    return !self->resumed && !(self->list && self->later_job);
 }
 
 bool

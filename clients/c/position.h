@@ -50,7 +50,7 @@ bool position_cut (const position_t *self, position_cut_t *cut);
 //  beyond the end of the list or the data.
 bool position_resume (position_t *self, uint64_t epoch, uint64_t batches, const position_taken_t *taken);
 //  From here on another job continues this one.
-void position_go_on (position_t *self);
+void position_next_job (position_t *self);
 //  Takes the samples of a batch.  False: an id is not in the data set, was taken already, or is not in the
 //  rest of the list; the other ids are taken all the same.
 bool position_take (position_t *self, const uint64_t *ids, size_t count);

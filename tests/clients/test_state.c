@@ -281,7 +281,7 @@ test_samples_of_an_epoch_that_others_resumed (void **state)
         uint64_t samples;
         assert_non_null (position);
         assert_true (position_samples (position, &samples) && samples == 0);
-        position_go_on (position);
+        position_next_job (position);
         for (int epoch = 0; epoch < 2; epoch++) {
             assert_true (position_take (position, (const uint64_t []) { 5, 2, 7 }, 3));   //  9 was unreadable
             assert_int_equal (position_samples (position, &samples), !is_listed);
