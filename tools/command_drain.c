@@ -16,8 +16,6 @@
 #include "complain.h"
 #include "control.h"
 #include "option.h"
-#include "option_server.h"
-#include "output.h"
 
 enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000 };
 
