@@ -1,5 +1,7 @@
-#include "cluster_state.h"
+#include "cluster.h"
+#include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +15,60 @@
 #include <semaphore.h>
 #include <zmq.h>
 #include "clock.h"
-#include "cluster.h"
-#include "homes.h"
 #include "instrument.h"
+
+enum { CLUSTER_MAGIC = 0x0c1057e6 };
+
+typedef struct {
+    cluster_data_t shown;
+    exchange_t *fetches;            //  to the reader of its store; NULL: none reads it
+    atomic_bool has_foreign;        //  cluster_has_foreign
+} cluster_entry_t;
+
+struct cluster {
+    uint32_t magic;
+    //  set before the first reader
+    members_t *members;
+    char name [MEMBERS_NAME_BYTES];
+    char public_key [CLUSTER_KEY_CHARS + 1], secret_key [CLUSTER_KEY_CHARS + 1];        //  "": none
+    cluster_entry_t *data;
+    size_t data_count;
+    //  set before the start
+    cluster_reader_t *readers;
+    size_t reader_count;
+    exchange_t *fetched;            //  from readers, cluster_fetch_t
+    struct peer_server *server;     //  NULL: not started
+};
+
+//  ---- messages between servers
+
+_Static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are read as they are");
+
+bool
+cluster_read_question (const void *frame, size_t size, peer_question_frame_t *question)
+{
+    if (size != sizeof *question)
+        return false;
+    memcpy (question, frame, sizeof *question);
+    if (question->magic != PEER_WIRE_MAGIC || question->version != PEER_WIRE_VERSION)
+        return false;
+    if (question->kind == PEER_PING)
+        return true;
+    return (question->kind == PEER_GET || question->kind == PEER_RENEW) && question->bytes > 0
+        && question->bytes <= PEER_BLOCK_BYTES && question->offset <= UINT64_MAX - PEER_BLOCK_BYTES;
+}
+
+bool
+cluster_read_answer (const void *frame, size_t size, peer_answer_frame_t *answer)
+{
+    if (size != sizeof *answer)
+        return false;
+    memcpy (answer, frame, sizeof *answer);
+    return answer->magic == PEER_WIRE_MAGIC && answer->version == PEER_WIRE_VERSION
+        && answer->kind >= PEER_BYTES && answer->kind <= PEER_PONG && answer->reason < PEER_REASONS
+        && answer->zero == 0;
+}
+
 
 //  ---- the peer server
 
@@ -338,7 +391,7 @@ s_receive (peer_server_t *self)
     while (more && s_receive_frame (self->router, spare, sizeof spare, &spare_size, &more))
         frames++;
     if (frames == 2 && question.from.size <= ROUTING_BYTES_MAX
-    &&  peer_wire_read_question (frame, size, &question.frame))
+    &&  cluster_read_question (frame, size, &question.frame))
         s_on_question (self, &question);
     return true;
 }
@@ -698,14 +751,99 @@ cluster_stop (cluster_t *self)
 }
 
 
+//  -- for readers
+
+bool
+cluster_join (cluster_t *self, const char *store, const cluster_reader_t *reader)
+{
+    assert (self && self->magic == CLUSTER_MAGIC); assert (store); assert (reader && reader->look);
+    assert (!self->server);
+    cluster_reader_t *readers = realloc (self->readers, (self->reader_count + 1) * sizeof *readers);
+    if (!readers)
+        return false;
+    self->readers = readers;
+    readers [self->reader_count++] = *reader;
+    for (size_t at = 0; at < self->data_count; at++)
+        if (strcmp (self->data [at].shown.store, store) == 0)
+            self->data [at].fetches = reader->fetches;
+    return true;
+}
+
+void
+cluster_fetched (cluster_t *self, cluster_fetch_t *fetch)
+{
+    bool put = exchange_put (self->fetched, fetch);
+    assert (put);                       //  it has room for all that there can be
+}
+
+members_t *
+cluster_members (const cluster_t *self)
+{
+    return self->members;
+}
+
+const char *
+cluster_public_key (const cluster_t *self)
+{
+    return self->public_key;
+}
+
+const char *
+cluster_secret_key (const cluster_t *self)
+{
+    return self->secret_key;
+}
+
+size_t
+cluster_data_count (const cluster_t *self)
+{
+    assert (self && self->magic == CLUSTER_MAGIC);
+    return self->data_count;
+}
+
+const cluster_data_t *
+cluster_data (const cluster_t *self, size_t place)
+{
+    return &self->data [place].shown;
+}
+
+size_t
+cluster_find (const cluster_t *self, const uint64_t key [2])
+{
+    for (size_t at = 0; at < self->data_count; at++) {
+        const uint64_t *words = block_data_key (self->data [at].shown.blocks)->words;
+        if (words [0] == key [0] && words [1] == key [1])
+            return at;
+    }
+    return SIZE_MAX;
+}
+
+bool
+cluster_has_foreign (const cluster_t *self, size_t place)
+{
+    return atomic_load (&self->data [place].has_foreign);
+}
+
+void
+cluster_set_foreign (cluster_t *self, size_t place, bool has_foreign)
+{
+    atomic_store (&self->data [place].has_foreign, has_foreign);
+}
+
+
 //  -- status
 
 static json_t *
 s_refusals (const uint64_t refused [PEER_REASONS])
 {
+    static const char *const words [PEER_REASONS] = {
+        [PEER_REASON_NONE] = "none", [PEER_REASON_BUSY] = "busy", [PEER_REASON_FULL] = "full",
+        [PEER_REASON_NOT_HOME] = "not_home", [PEER_REASON_UNKNOWN_DATA] = "unknown_data",
+        [PEER_REASON_FAILED] = "failed", [PEER_REASON_INVALID] = "invalid"
+    };
     json_t *all = json_object ();
     for (peer_reason_t reason = PEER_REASON_NONE + 1; reason < PEER_REASONS; reason++)
-        json_object_set_new (all, peer_wire_reason (reason), json_integer ((json_int_t) refused [reason]));
+        json_object_set_new (all, words [reason], json_integer ((json_int_t) refused [reason]));
     return all;
 }
 
@@ -731,7 +869,8 @@ s_member (const cluster_t *self, const member_t *member, double share, bool is_o
     for (size_t at = 0; at < self->reader_count; at++) {
         peer_figures_t figures;
         peer_state_t seen;
-        if (!peers_look (self->readers [at], member->name, &seen, &figures))
+        const cluster_reader_t *reader = &self->readers [at];
+        if (!reader->look (reader->context, member->name, &seen, &figures))
             continue;
         s_add_figures (&sum, &figures);
         state = seen > state? seen: state;

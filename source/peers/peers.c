@@ -1,12 +1,13 @@
 #include "peers.h"
+#include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 #include <zmq.h>
 #include "clock.h"
-#include "cluster_state.h"
 #include "homes.h"
 #include "peer_patience.h"
 #include "way_meter.h"
@@ -80,7 +81,7 @@ struct peers {
 static void
 s_homes_forget (peers_t *self)
 {
-    for (size_t data = 0; data < self->cluster->data_count; data++) {
+    for (size_t data = 0; data < cluster_data_count (self->cluster); data++) {
         peer_view_t *view = &self->views [data];
         homes_destroy (&view->homes);
         free (view->links);
@@ -113,7 +114,7 @@ static void
 s_note_change (peers_t *self, size_t data)
 {
     self->views [data].looked = 0;
-    atomic_store (&self->cluster->data [data].has_foreign, true);
+    cluster_set_foreign (self->cluster, data, true);
 }
 
 static bool
@@ -181,7 +182,7 @@ s_homes_look (peers_t *self, int64_t now_ms)
         return;
     self->is_stale = false;
     self->change_ms = INT64_MAX;
-    for (size_t data = 0; data < self->cluster->data_count; data++)
+    for (size_t data = 0; data < cluster_data_count (self->cluster); data++)
         s_find_homes (self, data, now_ms);
 }
 
@@ -189,7 +190,7 @@ s_homes_look (peers_t *self, int64_t now_ms)
 static uint64_t
 s_block_id (const peers_t *self, size_t data, uint64_t block)
 {
-    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    const uint64_t *key = block_data_key (cluster_data (self->cluster, data)->blocks)->words;
     uint64_t words [3] = { key [0], key [1], block };
     return XXH3_64bits (words, sizeof words);
 }
@@ -254,7 +255,7 @@ s_set (void *socket, int option, int value)
 static int
 s_set_keys (void *socket, const cluster_t *cluster)
 {
-    const char *public_key = cluster->public_key, *secret_key = cluster->secret_key;
+    const char *public_key = cluster_public_key (cluster), *secret_key = cluster_secret_key (cluster);
     if (!*public_key)
         return 0;
     return zmq_setsockopt (socket, ZMQ_CURVE_SERVERKEY, public_key, CLUSTER_KEY_CHARS + 1)
@@ -303,7 +304,7 @@ s_send (peers_t *self, peer_link_t *link, const peer_question_frame_t *frame)
 static peer_question_frame_t
 s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
 {
-    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    const uint64_t *key = block_data_key (cluster_data (self->cluster, data)->blocks)->words;
     return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
         .kind = (uint16_t) kind, .key = { key [0], key [1] } };
 }
@@ -411,13 +412,13 @@ s_find_link (peer_link_t *links, size_t count, const char *name)
 static void
 s_take_list (peers_t *self)
 {
-    uint64_t number = members_number (self->cluster->members);
+    uint64_t number = members_number (cluster_members (self->cluster));
     if (self->list && number == self->list_number)
         return;
-    const member_list_t *list = members_take (self->cluster->members);
+    const member_list_t *list = members_take (cluster_members (self->cluster));
     peer_link_t *links = calloc (list->count + 1, sizeof *links);
     if (!links) {
-        members_give_back (self->cluster->members, list);
+        members_give_back (cluster_members (self->cluster), list);
         return;                         //  the next look tries again
     }
     //  A question's member is a place in the list.
@@ -443,7 +444,7 @@ s_take_list (peers_t *self)
     self->links = links;
     self->link_count = list->count;
     pthread_mutex_unlock (&self->lock);
-    members_give_back (self->cluster->members, self->list);
+    members_give_back (cluster_members (self->cluster), self->list);
     self->list = list;
     self->list_number = number;
     self->is_stale = true;
@@ -626,7 +627,7 @@ s_choose_before (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_
 peers_way_t
 peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_question_t *question)
 {
-    assert (self && self->magic == MAGIC); assert (data < self->cluster->data_count);
+    assert (self && self->magic == MAGIC); assert (data < cluster_data_count (self->cluster));
     s_look (self);
     size_t home = s_homes_of (self, data, block);
     if (home == SIZE_MAX)
@@ -683,13 +684,12 @@ bool
 peers_make_room (peers_t *self, size_t data)
 {
     assert (self && self->magic == MAGIC);
-    cluster_entry_t *entry = &self->cluster->data [data];
-    block_data_t *blocks = (block_data_t *) entry->shown.blocks;
+    block_data_t *blocks = (block_data_t *) cluster_data (self->cluster, data)->blocks;
     peer_view_t *view = &self->views [data];
     uint64_t bytes = block_data_bytes (blocks), count = (bytes + PEER_BLOCK_BYTES - 1) / PEER_BLOCK_BYTES;
-    for (size_t looks = 0; atomic_load (&entry->has_foreign) && looks < ROOM_LOOKS; looks++) {
+    for (size_t looks = 0; cluster_has_foreign (self->cluster, data) && looks < ROOM_LOOKS; looks++) {
         if (view->looked >= count) {
-            atomic_store (&entry->has_foreign, false);
+            cluster_set_foreign (self->cluster, data, false);
             break;
         }
         uint64_t block = view->cursor % count, begin = block * PEER_BLOCK_BYTES,
@@ -723,7 +723,7 @@ void
 peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes)
 {
     assert (self && self->magic == MAGIC); assert (bytes <= PEER_BLOCK_BYTES);
-    const cluster_data_t *shown = &self->cluster->data [data].shown;
+    const cluster_data_t *shown = cluster_data (self->cluster, data);
     uint64_t begin, object_bytes;
     s_look (self);
     shown->find (shown->context, object, &begin, &object_bytes);
@@ -773,7 +773,7 @@ s_note_refusal (peers_t *self, const peer_question_t *question, peer_reason_t re
 static uint64_t
 s_place (const peers_t *self, const peer_question_t *question)
 {
-    const cluster_data_t *shown = &self->cluster->data [question->data].shown;
+    const cluster_data_t *shown = cluster_data (self->cluster, question->data);
     uint64_t begin, bytes;
     shown->find (shown->context, question->object, &begin, &bytes);
     return begin + question->offset;
@@ -856,7 +856,7 @@ s_receive (peers_t *self, size_t member)
     }
     peer_answer_frame_t answer;
     if (message.count > 0 && !more
-    &&  peer_wire_read_answer (zmq_msg_data (&message.parts [HEAD]), message.sizes [HEAD], &answer))
+    &&  cluster_read_answer (zmq_msg_data (&message.parts [HEAD]), message.sizes [HEAD], &answer))
         s_on_answer (self, member, &answer, &message);
     for (size_t at = 0; at < message.count && at < FRAMES; at++)
         zmq_msg_close (&message.parts [at]);
@@ -902,8 +902,7 @@ void
 peers_fetched (peers_t *self, cluster_fetch_t *fetch, peer_reason_t reason)
 {
     fetch->reason = reason;
-    bool put = exchange_put (self->cluster->fetched, fetch);
-    assert (put);                       //  it has room for all that there can be
+    cluster_fetched (self->cluster, fetch);
 }
 
 
@@ -942,35 +941,26 @@ peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX])
     return count;
 }
 
-//  From now on the reader fetches what lies in its store.  False: no memory.
 static bool
-s_join (cluster_t *cluster, peers_t *reader, const char *store)
+s_tell (void *context, const char *name, peer_state_t *state, peer_figures_t *figures)
 {
-    assert (!cluster->server);
-    peers_t **readers = realloc (cluster->readers, (cluster->reader_count + 1) * sizeof (peers_t *));
-    if (!readers)
-        return false;
-    cluster->readers = readers;
-    readers [cluster->reader_count++] = reader;
-    for (size_t at = 0; at < cluster->data_count; at++)
-        if (strcmp (cluster->data [at].shown.store, store) == 0)
-            cluster->data [at].fetches = reader->fetches;
-    return true;
+    return peers_look (context, name, state, figures);
 }
 
 peers_t *
 peers_new (cluster_t *cluster, const char *store)
 {
-    assert (cluster && cluster->magic == CLUSTER_MAGIC); assert (store);
+    assert (cluster); assert (store);
     peers_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
-        .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
+        .views = calloc (cluster_data_count (cluster) + 1, sizeof *self->views), .context = zmq_ctx_new (),
         .fetches = exchange_new (CLUSTER_FETCHES_MAX, true),
         .patience = peer_patience_new (), .clock = watched_clock_new (clock_now_ns ()) };
     pthread_mutex_init (&self->lock, NULL);
-    if (!self->views || !self->context || !self->fetches || !s_join (cluster, self, store)) {
+    cluster_reader_t reader = { .fetches = self->fetches, .look = s_tell, .context = self };
+    if (!self->views || !self->context || !self->fetches || !cluster_join (cluster, store, &reader)) {
         int error = errno? errno: ENOMEM;
         peers_destroy (&self);
         errno = error;
@@ -995,7 +985,7 @@ peers_destroy (peers_t **self_p)
     free (self->views);
     free (self->links);
     if (self->list)
-        members_give_back (self->cluster->members, self->list);
+        members_give_back (cluster_members (self->cluster), self->list);
     if (self->context)
         zmq_ctx_term (self->context);
     exchange_destroy (&self->fetches);

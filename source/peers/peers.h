@@ -85,5 +85,7 @@ void peers_store_end (peers_t *self, size_t begun, size_t came, uint64_t nanosec
 cluster_fetch_t *peers_next_fetch (peers_t *self);
 //  It is done.
 void peers_fetched (peers_t *self, cluster_fetch_t *fetch, peer_reason_t reason);
+//  Any thread: the member with this name as the reader knows it; false: it does not.
+bool peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures);
 
 #endif

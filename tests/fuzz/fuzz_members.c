@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cluster.h"
 #include "members.h"
-#include "peer_wire.h"
 #include "utf8.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -49,10 +49,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     s_try_texts ((const char *) data, size);
     peer_question_frame_t question;
     peer_answer_frame_t answer;
-    if (peer_wire_read_question (data, size, &question) && question.kind != PEER_PING)
+    if (cluster_read_question (data, size, &question) && question.kind != PEER_PING)
         s_require (question.bytes > 0 && question.bytes <= PEER_BLOCK_BYTES
             && question.offset + question.bytes > question.offset);
-    if (peer_wire_read_answer (data, size, &answer))
-        s_require (answer.reason < PEER_REASONS && peer_wire_reason (answer.reason));
+    if (cluster_read_answer (data, size, &answer))
+        s_require (answer.reason < PEER_REASONS);
     return 0;
 }

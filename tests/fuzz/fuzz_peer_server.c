@@ -21,7 +21,7 @@
 #include <zmq.h>
 #include "block_cache_state.h"
 #include "block_data.h"
-#include "cluster_state.h"
+#include "cluster.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -73,6 +73,7 @@ static struct {
     size_t fetch_count;
     bool is_gone [MEMBERS], no_memory, answers_all, is_key_right;
     cluster_t *cluster;
+    exchange_t *fetching;               //  to the reader; NULL: there is none
 } s_world;
 
 static const uint64_t s_begins [OBJECTS] = { 0, 3 * UNIT, PEER_BLOCK_BYTES + 4 * UNIT },
@@ -180,7 +181,7 @@ s_expect (message_t *message)
     peer_question_frame_t question;
     frame_t *frame = &message->frames [1];
     if (message->count != 2 || message->frames [0].size > ROUTING_BYTES_MAX
-    ||  !peer_wire_read_question (frame->bytes, frame->size, &question) || question.kind == PEER_RENEW)
+    ||  !cluster_read_question (frame->bytes, frame->size, &question) || question.kind == PEER_RENEW)
         return;
     question.number = s_world.asked_count;
     memcpy (frame->bytes, &question, sizeof question);
@@ -261,7 +262,7 @@ s_ask_key (void)
 {
     static const char *const texts [KEY_CREDENTIAL] = { "1.0", "\1\2", "tureen", "10.0.0.1", "", "CURVE" };
     uint8_t how = s_byte (), key [KEY_BYTES];
-    if (!s_has_room (&s_world.keys) || !s_world.cluster->public_key [0])
+    if (!s_has_room (&s_world.keys) || !*cluster_public_key (s_world.cluster))
         return;
     message_t *message = s_arrive (&s_world.keys);
     memcpy (key, s_key, sizeof key);
@@ -283,8 +284,7 @@ s_ask_key (void)
 static void
 s_take_fetches (void)
 {
-    exchange_t *fetches = s_world.cluster->data [0].fetches;
-    for (cluster_fetch_t *fetch; fetches && (fetch = exchange_try (fetches));) {
+    for (cluster_fetch_t *fetch; s_world.fetching && (fetch = exchange_try (s_world.fetching));) {
         s_require (s_world.fetch_count < CLUSTER_FETCHES_MAX);
         s_require (fetch->object < OBJECTS && fetch->bytes > 0 && fetch->bytes <= PEER_BLOCK_BYTES);
         s_require (fetch->offset + fetch->bytes <= s_sizes [fetch->object]);
@@ -302,7 +302,7 @@ s_fetched (uint8_t which, uint8_t reason)
     *fetch_p = s_world.fetches [--s_world.fetch_count];
     fetch->reason = reason & 1? reason % PEER_REASONS: PEER_REASON_NONE;
     s_fill (fetch->memory, s_begins [fetch->object] + fetch->offset, fetch->bytes);
-    s_require (exchange_put (s_world.cluster->fetched, fetch));
+    cluster_fetched (s_world.cluster, fetch);
 }
 
 static void
@@ -392,7 +392,7 @@ s_send_answer (const void *bytes, size_t size, bool more)
         memcpy (s_world.to.bytes, bytes, size);
         break;
     case 1:
-        s_require (peer_wire_read_answer (bytes, size, &answer) && answer.number < s_world.asked_count);
+        s_require (cluster_read_answer (bytes, size, &answer) && answer.number < s_world.asked_count);
         s_world.answered = &s_world.asked [answer.number];
         s_require (s_world.answered->is_out);
         s_world.answered->is_out = false;
@@ -580,6 +580,14 @@ s_begin (void)
     atexit (s_end);
 }
 
+//  The reader has asked no member.
+static bool
+s_look (void *context, const char *name, peer_state_t *state, peer_figures_t *figures)
+{
+    (void) context; (void) name; (void) state; (void) figures;
+    return false;
+}
+
 static cluster_t *
 s_cluster (members_t *members, uint8_t how)
 {
@@ -588,8 +596,10 @@ s_cluster (members_t *members, uint8_t how)
         .public_key = key, .secret_key = key });
     s_require (cluster && cluster_add (cluster, &(cluster_data_t) { .blocks = s_data, .store = "store",
         .objects = OBJECTS, .find = s_find }));
-    cluster->data [0].fetches = how & 8? NULL: exchange_new (CLUSTER_FETCHES_MAX, true);
-    atomic_store (&cluster->data [0].has_foreign, !(how & 4));
+    s_world.fetching = how & 8? NULL: exchange_new (CLUSTER_FETCHES_MAX, true);
+    s_require (!s_world.fetching || cluster_join (cluster, "store", &(cluster_reader_t) {
+        .fetches = s_world.fetching, .look = s_look }));
+    cluster_set_foreign (cluster, 0, !(how & 4));
     return cluster;
 }
 
@@ -610,7 +620,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     members_t *members;
     s_require (members_open (&members, "node:1000", "node:1000", 1 << 30, error, sizeof error) == 0);
     cluster_t *cluster = s_world.cluster = s_cluster (members, how);
-    exchange_t *fetches = cluster->data [0].fetches;
     s_require (cluster_start (cluster, error, sizeof error) == 0);
     cluster_stop (cluster);             //  when the input has ended
     json_t *status = cluster_status (cluster);
@@ -618,10 +627,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         <= WAITING_MAX);
     json_decref (status);
     s_require (!s_world.answers_all || s_world.out == 0);
-    while (fetches && exchange_try (fetches))
+    while (s_world.fetching && exchange_try (s_world.fetching))
         ;
     cluster_destroy (&cluster);
-    exchange_destroy (&fetches);
+    exchange_destroy (&s_world.fetching);
     members_close (&members);
     return 0;
 }

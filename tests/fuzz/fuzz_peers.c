@@ -88,7 +88,7 @@ __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
     link_t *link = &s_world.links [wrapped_member (socket)];
     peer_question_frame_t question;
     (void) flags;
-    s_require (peer_wire_read_question (bytes, size, &question));
+    s_require (cluster_read_question (bytes, size, &question));
     link->asked [link->asked_count] = question.number;
     link->offsets [link->asked_count++] = question.offset;
     return (int) size;

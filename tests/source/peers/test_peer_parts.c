@@ -21,9 +21,9 @@
 #include <zmq.h>
 
 #include "block_cache_state.h"
-#include "cluster_state.h"
+#include "cluster.h"
 #include "members.h"
-#include "peer_wire.h"
+#include "peers.h"
 #include "scratch.h"
 #include "way_meter.h"
 
@@ -36,17 +36,17 @@ test_questions (void **state)
     const peer_question_frame_t good = { .magic = PEER_WIRE_MAGIC, .version = 1, .kind = PEER_GET,
         .bytes = 4096 };
     peer_question_frame_t frame = good, read;
-    assert_true (peer_wire_read_question (&frame, sizeof frame, &read));
-    assert_false (peer_wire_read_question (&frame, sizeof frame - 1, &read));
-    assert_false (peer_wire_read_question (&frame, sizeof frame + 1, &read));
-    assert_false (peer_wire_read_question (&frame, 0, &read));
+    assert_true (cluster_read_question (&frame, sizeof frame, &read));
+    assert_false (cluster_read_question (&frame, sizeof frame - 1, &read));
+    assert_false (cluster_read_question (&frame, sizeof frame + 1, &read));
+    assert_false (cluster_read_question (&frame, 0, &read));
     frame.magic++;
-    assert_false (peer_wire_read_question (&frame, sizeof frame, &read));
+    assert_false (cluster_read_question (&frame, sizeof frame, &read));
     frame = good, frame.version = 2;
-    assert_false (peer_wire_read_question (&frame, sizeof frame, &read));
+    assert_false (cluster_read_question (&frame, sizeof frame, &read));
     for (uint16_t kind = 0; kind < 6; kind++) {
         frame = good, frame.kind = kind;
-        assert_int_equal (peer_wire_read_question (&frame, sizeof frame, &read), kind >= 1 && kind <= 3);
+        assert_int_equal (cluster_read_question (&frame, sizeof frame, &read), kind >= 1 && kind <= 3);
     }
     const struct { uint64_t offset, bytes; bool is_good; } ranges [] = {
         { 0, 0, false }, { 0, PEER_BLOCK_BYTES, true }, { 0, PEER_BLOCK_BYTES + 1, false },
@@ -55,7 +55,7 @@ test_questions (void **state)
     };
     for (size_t at = 0; at < sizeof ranges / sizeof *ranges; at++) {
         frame = good, frame.offset = ranges [at].offset, frame.bytes = ranges [at].bytes;
-        assert_int_equal (peer_wire_read_question (&frame, sizeof frame, &read), ranges [at].is_good);
+        assert_int_equal (cluster_read_question (&frame, sizeof frame, &read), ranges [at].is_good);
     }
 }
 
@@ -65,20 +65,18 @@ test_answers (void **state)
     (void) state;
     const peer_answer_frame_t good = { .magic = PEER_WIRE_MAGIC, .version = 1, .kind = PEER_NO };
     peer_answer_frame_t frame = good, read;
-    assert_true (peer_wire_read_answer (&frame, sizeof frame, &read));
-    assert_false (peer_wire_read_answer (&frame, sizeof frame - 1, &read));
+    assert_true (cluster_read_answer (&frame, sizeof frame, &read));
+    assert_false (cluster_read_answer (&frame, sizeof frame - 1, &read));
     for (uint16_t kind = 0; kind < 6; kind++) {
         frame = good, frame.kind = kind;
-        assert_int_equal (peer_wire_read_answer (&frame, sizeof frame, &read), kind >= 1 && kind <= 3);
+        assert_int_equal (cluster_read_answer (&frame, sizeof frame, &read), kind >= 1 && kind <= 3);
     }
     for (uint32_t reason = 0; reason < PEER_REASONS + 2; reason++) {
         frame = good, frame.reason = reason;
-        assert_int_equal (peer_wire_read_answer (&frame, sizeof frame, &read), reason < PEER_REASONS);
+        assert_int_equal (cluster_read_answer (&frame, sizeof frame, &read), reason < PEER_REASONS);
     }
     frame = good, frame.zero = 1;
-    assert_false (peer_wire_read_answer (&frame, sizeof frame, &read));
-    for (peer_reason_t reason = 0; reason < PEER_REASONS; reason++)
-        assert_non_null (peer_wire_reason (reason));
+    assert_false (cluster_read_answer (&frame, sizeof frame, &read));
 }
 
 static void
@@ -374,21 +372,23 @@ test_fetches_that_fail (void **state)
     s_end_node (&node);
 }
 
-//  How each reader finds the other member; the second one asked nothing so far.
-static struct { const peers_t *reader; peer_state_t state; peer_figures_t figures; } s_looks [2];
+//  How a reader finds the other member.
+typedef struct {
+    peer_state_t state;
+    peer_figures_t figures;
+} look_t;
 
-bool __wrap_peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures);
-bool
-__wrap_peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures)
+static bool
+s_look (void *context, const char *name, peer_state_t *state, peer_figures_t *figures)
 {
-    size_t at = self != s_looks [0].reader;
-    *state = s_looks [at].state;
-    *figures = s_looks [at].figures;
+    const look_t *look = context;
+    *state = look->state;
+    *figures = look->figures;
     return strcmp (name, "127.0.0.1:2") == 0;
 }
 
 //  Guards: a member that one reader finds away is shown as away, whatever the readers before and after it
-//  found, and its figures are those of all of them.
+//  found, and its figures are those of all of them; each reason of a refusal has a word.
 static void
 test_status_of_two_readers (void **state)
 {
@@ -400,16 +400,19 @@ test_status_of_two_readers (void **state)
     };
     node_t node;
     s_begin_node (&node, "127.0.0.1:1");
-    peers_t *second = peers_new (node.cluster, "another store");
-    assert_non_null (second);
-    s_looks [0].reader = node.peers;
-    s_looks [0].figures = (peer_figures_t) { .blocks = 3, .bytes = 50, .nanoseconds = 1000000000, .late = 2,
-        .damaged = 1, .slower = 7 };
-    s_looks [1].figures = (peer_figures_t) { .blocks = 4, .bytes = 60, .nanoseconds = 500000000, .late = 1,
-        .damaged = 3, .slower = 2 };
+    look_t looks [2] = {
+        { .figures = { .blocks = 3, .bytes = 50, .nanoseconds = 1000000000, .late = 2, .damaged = 1,
+            .slower = 7 } },
+        { .figures = { .blocks = 4, .bytes = 60, .nanoseconds = 500000000, .late = 1, .damaged = 3,
+            .slower = 2 } }
+    };
+    //  The node's own reader asked nothing so far, and knows no member.
+    for (size_t at = 0; at < 2; at++)
+        assert_true (cluster_join (node.cluster, "another store", &(cluster_reader_t) { .look = s_look,
+            .context = &looks [at] }));
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
-        s_looks [0].state = cases [at].first;
-        s_looks [1].state = cases [at].second;
+        looks [0].state = cases [at].first;
+        looks [1].state = cases [at].second;
         json_t *status = cluster_status (node.cluster), *member = json_array_get (json_object_get (status,
             "members"), 1);
         assert_string_equal (json_string_value (json_object_get (member, "member")), "127.0.0.1:2");
@@ -422,9 +425,9 @@ test_status_of_two_readers (void **state)
             &bytes, "seconds", &seconds, "late", &late, "damaged", &damaged, "store_quicker", &quicker), 0);
         assert_true (blocks == 7 && bytes == 110 && seconds == 1.5 && late == 3 && damaged == 4
             && quicker == 9);
+        assert_int_equal (json_object_size (json_object_get (member, "refused")), PEER_REASONS - 1);
         json_decref (status);
     }
-    peers_destroy (&second);
     s_end_node (&node);
 }
 

@@ -17,7 +17,7 @@
 
 #include "block_cache.h"
 #include "block_data.h"
-#include "cluster_state.h"
+#include "cluster.h"
 #include "effort.h"
 #include "members.h"
 #include "peers.h"
@@ -204,7 +204,7 @@ __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
     peer_t *link = &world.links [member];
     peer_question_frame_t question;
     (void) flags;
-    assert_true (peer_wire_read_question (bytes, size, &question));
+    assert_true (cluster_read_question (bytes, size, &question));
     event_t answer = { .member = member, .connection = link->connection, .place = question.offset,
         .head = { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION, .number = question.number,
         .kind = question.kind == PEER_PING? PEER_PONG: PEER_BYTES } };
