@@ -9,10 +9,11 @@
 #include <zmq.h>
 #include "clock.h"
 #include "homes.h"
-#include "peer_patience.h"
-#include "way_meter.h"
 
-enum { PEERS_AWAY_MS = 10000 };
+enum {
+    NS = 1000000,                       //  in a millisecond
+    PEERS_AWAY_MS = 10000
+};
 
 typedef struct {
     char name [MEMBERS_NAME_BYTES];
@@ -29,7 +30,7 @@ typedef struct {
     int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
     uint64_t probed_ns;                 //  0: the probe is not under way
-    way_meter_t meter;
+    peers_meter_t meter;
     bool is_tried;                      //  the question under way is one to a member that looks slow
     peer_figures_t figures;
 } peer_link_t;
@@ -63,15 +64,123 @@ struct peers {
     peer_question_t *done [PEERS_QUESTIONS_MAX];
     size_t done_count;
     uint64_t next_number;
-    peer_patience_t patience;
+    peers_timeout_t timeout;
     watched_clock_t clock;
     uint64_t pause_ns;                  //  as long as the owner may wait before it looks again
-    way_meter_t store;
+    peers_meter_t store;
     //  written by the owner, under the lock, which others read under
     pthread_mutex_t lock;
     peer_link_t *links;
     size_t link_count;
 };
+
+//  ---- how long a read takes by a way
+
+//  Seconds of busy time after which half of what was measured has faded.
+#define HALF_SECONDS 2.0
+
+static double
+s_busy_seconds (const peers_meter_t *self, uint64_t now_ns)
+{
+    return self->queued > 0 && now_ns > self->busy_since_ns? (double) (now_ns - self->busy_since_ns) / 1e9: 0;
+}
+
+void
+peers_meter_begin (peers_meter_t *self, uint64_t bytes, uint64_t now_ns)
+{
+    if (self->queued == 0)
+        self->busy_since_ns = now_ns;
+    self->queued += bytes;
+}
+
+void
+peers_meter_end (peers_meter_t *self, uint64_t begun, uint64_t came, uint64_t now_ns)
+{
+    assert (begun <= self->queued);
+    self->seconds += s_busy_seconds (self, now_ns);
+    self->bytes += (double) came;
+    self->busy_since_ns = now_ns;
+    self->queued -= begun;
+    if (self->seconds > HALF_SECONDS) {
+        self->seconds /= 2;
+        self->bytes /= 2;
+    }
+}
+
+double
+peers_meter_predict (const peers_meter_t *self, uint64_t bytes, uint64_t now_ns)
+{
+    double seconds = self->seconds + s_busy_seconds (self, now_ns);
+    if (seconds <= 0 || (self->bytes <= 0 && self->seconds <= 0))
+        return 0;
+    //  A way by which nothing came yet gets slower with every moment.
+    double came = self->bytes > 1? self->bytes: 1;
+    return ((double) self->queued + (double) bytes) * seconds / came;
+}
+
+void
+peers_meter_forget (peers_meter_t *self)
+{
+    self->bytes = self->seconds = 0;
+}
+
+
+//  ---- how long a question may take
+
+enum {
+    FACTOR = 8, FIRST_MS = 250,         //  taken for usual before the first answer
+    WEIGHT = 16,                        //  each answer moves the mean by a sixteenth of the difference
+    STORE_FACTOR = 4,                   //  a home may take four times as long as a read of the store
+    LEAST_MS = 500, MOST_MS = 10000
+};
+
+peers_timeout_t
+peers_timeout_new (void)
+{
+    return (peers_timeout_t) { .typical_ns = (uint64_t) FIRST_MS * NS };
+}
+
+static void
+s_learn (uint64_t *mean_ns, uint64_t nanoseconds)
+{
+    *mean_ns += nanoseconds / WEIGHT - *mean_ns / WEIGHT;
+}
+
+void
+peers_timeout_learn (peers_timeout_t *self, uint64_t nanoseconds)
+{
+    s_learn (&self->typical_ns, nanoseconds);
+}
+
+void
+peers_timeout_grow (peers_timeout_t *self)
+{
+    uint64_t least = (uint64_t) LEAST_MS * NS / FACTOR;
+    if (self->typical_ns < least)
+        self->typical_ns = least;
+    //  A member that goes leaves hundreds of questions.  What grows beyond the bound is of no use, and takes
+    //  as many answers to fade.
+    if (self->typical_ns < (uint64_t) MOST_MS * NS / FACTOR)
+        s_learn (&self->typical_ns, 2 * self->typical_ns);
+}
+
+void
+peers_timeout_learn_store (peers_timeout_t *self, uint64_t nanoseconds)
+{
+    if (self->store_ns == 0)
+        self->store_ns = nanoseconds;
+    s_learn (&self->store_ns, nanoseconds);
+}
+
+uint64_t
+peers_timeout_ns (const peers_timeout_t *self)
+{
+    uint64_t usual = FACTOR * self->typical_ns, fetched = STORE_FACTOR * self->store_ns,
+        timeout = usual > fetched? usual: fetched, least = (uint64_t) LEAST_MS * NS,
+        most = (uint64_t) MOST_MS * NS;
+    return timeout < least? least: timeout > most? most: timeout;
+}
+
 
 //  ---- homes of blocks, by the members that are there
 
@@ -109,14 +218,6 @@ s_next_change (const peer_link_t *link, int64_t lacks_until_ms, int64_t now_ms, 
     return away_ms > now_ms && away_ms < next_ms? away_ms: next_ms;
 }
 
-//  The blocks that moved may be here without their home being here.
-static void
-s_note_change (peers_t *self, size_t data)
-{
-    self->views [data].looked = 0;
-    cluster_set_foreign (self->cluster, data, true);
-}
-
 static bool
 s_is_same_view (const peers_t *self, const peer_view_t *view, const homes_member_t *members, size_t count)
 {
@@ -147,7 +248,9 @@ s_set_homes (peers_t *self, size_t data, homes_member_t *members, size_t *links,
             view->without_links [others++] = links [place];
         }
     view->without = others > 0? homes_new (members, others): NULL;
-    s_note_change (self, data);
+    //  The blocks that moved may be here without their home being here.
+    view->looked = 0;
+    cluster_set_foreign (self->cluster, data, true);
 }
 
 static void
@@ -215,7 +318,6 @@ s_homes_of (const peers_t *self, size_t data, uint64_t block)
 
 enum {
     MAGIC = 0x009ee125,
-    NS = 1000000,                       //  in a millisecond
     SILENT_MS = 2000, PING_MS = 1000,
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
@@ -332,10 +434,10 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     if (link->is_tried) {
         link->try_ms = clock_now_ms () + TRY_MS;
         self->try_ms = clock_now_ms () + TRY_PART * (int64_t) (question->nanoseconds / NS);
-        way_meter_forget (&link->meter);    //  this one tells more than all before
+        peers_meter_forget (&link->meter);    //  this one tells more than all before
     }
     link->is_tried = false;
-    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->clock.now_ns);
+    peers_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->clock.now_ns);
     link->asked--;
     for (size_t at = 0; at < self->question_count; at++)
         if (self->questions [at] == question) {
@@ -360,7 +462,7 @@ s_give_up_late (peers_t *self, peer_question_t *question)
     link->figures.late++;
     pthread_mutex_unlock (&self->lock);
     s_note_missed (self, link, question);
-    peer_patience_grow (&self->patience);
+    peers_timeout_grow (&self->timeout);
     s_settle (self, question, false);
     if (link->asked == 0)
         link->vain_ns += self->clock.now_ns - s_silent_since (link);
@@ -376,7 +478,7 @@ s_set_away (peers_t *self, size_t member)
         if (self->questions [at]->member == member)
             s_give_up_late (self, self->questions [at]);
     s_disconnect (link);
-    way_meter_forget (&link->meter);
+    peers_meter_forget (&link->meter);
     pthread_mutex_lock (&self->lock);
     link->state = PEER_AWAY;
     pthread_mutex_unlock (&self->lock);
@@ -467,7 +569,7 @@ static bool
 s_is_silent (const peers_t *self, const peer_link_t *link)
 {
     uint64_t since_ns = link->heard_ns, least_ns = (uint64_t) SILENT_MS * NS,
-        patience_ns = link->asked > 0? peer_patience_ns (&self->patience): 0;
+        timeout_ns = link->asked > 0? peers_timeout_ns (&self->timeout): 0;
     if (link->asked > 0)
         since_ns = s_silent_since (link) - link->vain_ns;
     else
@@ -475,7 +577,7 @@ s_is_silent (const peers_t *self, const peer_link_t *link)
         since_ns = link->pinged_ns;
     else
         return false;
-    return self->clock.now_ns > since_ns + (patience_ns > least_ns? patience_ns: least_ns)
+    return self->clock.now_ns > since_ns + (timeout_ns > least_ns? timeout_ns: least_ns)
         && !s_has_answer (link);
 }
 
@@ -496,19 +598,11 @@ static void
 s_look_at_probe (peers_t *self, peer_link_t *link)
 {
     uint64_t now_ns = self->clock.now_ns;
-    if (!link->probed_ns || now_ns < link->probed_ns + peer_patience_ns (&self->patience)
+    if (!link->probed_ns || now_ns < link->probed_ns + peers_timeout_ns (&self->timeout)
     ||  s_has_answer (link))
         return;
-    peer_patience_grow (&self->patience);
+    peers_timeout_grow (&self->timeout);
     link->probed_ns = 0;
-}
-
-static void
-s_on_probe_answered (peers_t *self, peer_link_t *link)
-{
-    peer_patience_learn (&self->patience, self->clock.now_ns - link->probed_ns);
-    link->probe.bytes = link->probed_ns = 0;
-    s_set_here (self, link);
 }
 
 //  A member that is away is pinged until it is back; one that is here but not asked, so that its end is seen
@@ -539,7 +633,7 @@ s_look_at_links (peers_t *self, int64_t now_ms)
     self->look_ms = now_ms + LOOK_MS;
     for (size_t at = self->question_count; at-- > 0;) {
         peer_question_t *question = self->questions [at];
-        if (self->clock.now_ns >= question->began_ns + peer_patience_ns (&self->patience)
+        if (self->clock.now_ns >= question->began_ns + peers_timeout_ns (&self->timeout)
         &&  !s_has_answer (&self->links [question->member]))
             s_give_up_late (self, question);
     }
@@ -581,8 +675,8 @@ s_is_trying (const peers_t *self)
 static bool
 s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
-    double by_peer = way_meter_predict (&link->meter, bytes, self->clock.now_ns),
-        by_store = way_meter_predict (&self->store, bytes, clock_now_ns ());
+    double by_peer = peers_meter_predict (&link->meter, bytes, self->clock.now_ns),
+        by_store = peers_meter_predict (&self->store, bytes, clock_now_ns ());
     //  A store that nothing was read of may be quick.
     by_store = by_store > 0? by_store: SOON_SECONDS / PREFERENCE;
     if (by_peer <= SOON_SECONDS || by_peer <= PREFERENCE * by_store)
@@ -663,7 +757,7 @@ peers_ask (peers_t *self, peer_question_t *question)
         self->pause_ns = (uint64_t) LOOK_MS * NS;
     if (link->asked++ == 0)
         link->waits_ns = self->clock.now_ns;
-    way_meter_begin (&link->meter, question->bytes, self->clock.now_ns);
+    peers_meter_begin (&link->meter, question->bytes, self->clock.now_ns);
     self->questions [self->question_count++] = question;
     return true;
 }
@@ -735,15 +829,15 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
 void
 peers_store_begin (peers_t *self, size_t bytes)
 {
-    way_meter_begin (&self->store, bytes, clock_now_ns ());
+    peers_meter_begin (&self->store, bytes, clock_now_ns ());
 }
 
 void
 peers_store_end (peers_t *self, size_t begun, size_t came, uint64_t nanoseconds)
 {
     if (came == begun)
-        peer_patience_learn_store (&self->patience, nanoseconds);
-    way_meter_end (&self->store, begun, came, clock_now_ns ());
+        peers_timeout_learn_store (&self->timeout, nanoseconds);
+    peers_meter_end (&self->store, begun, came, clock_now_ns ());
 }
 
 
@@ -789,14 +883,6 @@ s_take_bytes (const peers_t *self, const peer_question_t *question, message_t *m
             zmq_msg_data (&message->parts [BYTES]), zmq_msg_data (&message->parts [SUMS]));
 }
 
-//  What its home gave is damaged: the home is told, since it does not look at what it gives.
-static void
-s_on_damage (peers_t *self, const peer_question_t *question)
-{
-    self->links [question->member].figures.damaged++;
-    s_renew (self, question->member, question->data, question->object, question->offset, question->bytes);
-}
-
 static void
 s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
@@ -809,15 +895,18 @@ s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, me
             s_set_here (self, link);
         return;
     }
-    if (link->probed_ns && answer->number == link->probe.number)
-        s_on_probe_answered (self, link);
+    if (link->probed_ns && answer->number == link->probe.number) {
+        peers_timeout_learn (&self->timeout, self->clock.now_ns - link->probed_ns);
+        link->probe.bytes = link->probed_ns = 0;
+        s_set_here (self, link);
+    }
     peer_question_t *question = s_question (self, member, answer->number);
     if (!question)
         return;
     s_set_here (self, link);
     bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
     if (is_good)
-        peer_patience_learn (&self->patience, self->clock.now_ns - question->began_ns);
+        peers_timeout_learn (&self->timeout, self->clock.now_ns - question->began_ns);
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;
@@ -827,8 +916,11 @@ s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, me
     else
     if (answer->kind == PEER_NO)
         s_note_refusal (self, question, answer->reason);
-    else
-        s_on_damage (self, question);
+    else {
+        //  The home is told, since it does not look at what it gives.
+        link->figures.damaged++;
+        s_renew (self, member, question->data, question->object, question->offset, question->bytes);
+    }
     pthread_mutex_unlock (&self->lock);
     s_settle (self, question, is_good);
 }
@@ -957,7 +1049,7 @@ peers_new (cluster_t *cluster, const char *store)
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
         .views = calloc (cluster_data_count (cluster) + 1, sizeof *self->views), .context = zmq_ctx_new (),
         .fetches = exchange_new (CLUSTER_FETCHES_MAX, true),
-        .patience = peer_patience_new (), .clock = watched_clock_new (clock_now_ns ()) };
+        .timeout = peers_timeout_new (), .clock = watched_clock_new (clock_now_ns ()) };
     pthread_mutex_init (&self->lock, NULL);
     cluster_reader_t reader = { .fetches = self->fetches, .look = s_tell, .context = self };
     if (!self->views || !self->context || !self->fetches || !cluster_join (cluster, store, &reader)) {

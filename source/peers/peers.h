@@ -4,14 +4,14 @@
  *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptors readable .. peers_take
  *                  (is_answered, the bytes are there)
  *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
- *                  So does one that takes far longer than others (peer_patience.h).
+ *                  So does one that takes far longer than others (peers_timeout_t).
  *                  A member that answers nothing for SILENT_MS, or to which no question can be sent, is away:
  *                  it is pinged, and its blocks come from the store.  After AWAY_MS its blocks have other
  *                  homes.  Where questions were given up, a pong does not bring it back: it has to answer
  *                  one of them.
  *  The choice:     the home, unless it would take more than PREFERENCE times as long as the store and more
- *                  than SOON_SECONDS, which reading ahead covers (way_meter.h; docs/cluster_cache.md says why
- *                  not simply the quicker one).
+ *                  than SOON_SECONDS, which reading ahead covers (peers_meter_t; docs/cluster_cache.md says
+ *                  why not simply the quicker one).
  *  Owner: the reader's thread.
  */
 #ifndef PEERS_H
@@ -87,5 +87,47 @@ cluster_fetch_t *peers_next_fetch (peers_t *self);
 void peers_fetched (peers_t *self, cluster_fetch_t *fetch, peer_reason_t reason);
 //  Any thread: the member with this name as the reader knows it; false: it does not.
 bool peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures);
+
+
+//  ---- how long a read and a question take: for peers.c and tests.  Plain data; one owner; no errors.
+
+//  How long one more read by some way would take: bytes under way, over the rate measured.  A way is the
+//  store, or a peer.  Its rate is what came over the time in which something was under way, and recent
+//  seconds weigh most.  The reader's own queue is in the prediction: a way that looks quick but has a long
+//  queue is not (docs/cluster_cache.md).  { 0 } at first.
+typedef struct {
+    uint64_t queued;                //  bytes under way
+    uint64_t busy_since_ns;         //  since the last byte counted; if something is under way
+    double bytes, seconds;          //  that came, and the busy time for them; both fade
+} peers_meter_t;
+
+void peers_meter_begin (peers_meter_t *self, uint64_t bytes, uint64_t now_ns);
+//  What was begun has ended, and so many bytes of it came.
+void peers_meter_end (peers_meter_t *self, uint64_t begun, uint64_t came, uint64_t now_ns);
+//  Seconds until so many more bytes would be here; 0: nothing was measured yet.
+double peers_meter_predict (const peers_meter_t *self, uint64_t bytes, uint64_t now_ns);
+//  Nothing is known of it any more.
+void peers_meter_forget (peers_meter_t *self);
+
+//  How long a question to another member may take: some times as long as questions usually take, within
+//  bounds.  Where all members are slow, as with empty caches, the timeout grows: a question that was given up
+//  counts as twice what is usual.  Not as the time that it was waited for: a member that loses every second
+//  answer would make the timeout grow for ever.  Times are of a clock that stands still while the owner does
+//  not look (clock.h).
+typedef struct {
+    uint64_t typical_ns;            //  from a question to its answer: a mean that fades
+    uint64_t store_ns;              //  the same of reads of the store; 0: there was none
+} peers_timeout_t;
+
+peers_timeout_t peers_timeout_new (void);
+//  A question was answered after so long.
+void peers_timeout_learn (peers_timeout_t *self, uint64_t nanoseconds);
+//  One was given up; nothing changes where it is at its bound.
+void peers_timeout_grow (peers_timeout_t *self);
+//  A read of the store took so long.
+void peers_timeout_learn_store (peers_timeout_t *self, uint64_t nanoseconds);
+//  How long a question may take: FACTOR times as long as others, or STORE_FACTOR times as long as this server
+//  needs for a read of the store, since a home that does not have the bytes reads them there too.
+uint64_t peers_timeout_ns (const peers_timeout_t *self);
 
 #endif

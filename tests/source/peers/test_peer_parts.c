@@ -1,8 +1,8 @@
 /*  Guards: frames of another size, version, kind or range are none; a way's prediction is what came over the
- *  time it was busy, with its queue, and a way by which nothing comes gets slower; etcd's answers give the
- *  members that they hold, and no others; blocks of other homes make room also after a time in which the disk
- *  did not answer; while the store fails, a home answers each question; status shows a member as all readers
- *  found it.
+ *  time it was busy, with its queue, and a way by which nothing comes gets slower; how long a question may
+ *  take is learned of answers and of reads of the store; etcd's answers give the members that they hold, and
+ *  no others; blocks of other homes make room also after a time in which the disk did not answer; while the
+ *  store fails, a home answers each question; status shows a member as all readers found it.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,6 @@
 #include "members.h"
 #include "peers.h"
 #include "scratch.h"
-#include "way_meter.h"
 
 #define SECOND UINT64_C (1000000000)
 
@@ -83,28 +82,28 @@ static void
 test_prediction (void **state)
 {
     (void) state;
-    way_meter_t meter = { .queued = 0 };
+    peers_meter_t meter = { .queued = 0 };
     uint64_t now = 1000 * SECOND;
-    assert_true (way_meter_predict (&meter, 100, now) <= 0);
+    assert_true (peers_meter_predict (&meter, 100, now) <= 0);
     //  100 bytes in each tenth of a second; the pauses between do not count.
     for (int round = 0; round < 5; round++) {
-        way_meter_begin (&meter, 100, now);
-        way_meter_end (&meter, 100, 100, now + SECOND / 10);
+        peers_meter_begin (&meter, 100, now);
+        peers_meter_end (&meter, 100, 100, now + SECOND / 10);
         now += 3 * SECOND;
     }
-    assert_float_equal (way_meter_predict (&meter, 100, now), .1, 1e-9);
+    assert_float_equal (peers_meter_predict (&meter, 100, now), .1, 1e-9);
     //  Behind a queue of 400 it takes five times as long,
     for (int round = 0; round < 4; round++)
-        way_meter_begin (&meter, 100, now);
-    assert_float_equal (way_meter_predict (&meter, 100, now), .5, 1e-9);
+        peers_meter_begin (&meter, 100, now);
+    assert_float_equal (peers_meter_predict (&meter, 100, now), .5, 1e-9);
     //  and longer, the longer nothing comes.
-    assert_float_equal (way_meter_predict (&meter, 100, now + SECOND / 2), 1, 1e-9);
+    assert_float_equal (peers_meter_predict (&meter, 100, now + SECOND / 2), 1, 1e-9);
     //  What failed took time and gave nothing.
     for (int round = 0; round < 4; round++)
-        way_meter_end (&meter, 100, 0, now + SECOND / 2);
-    assert_float_equal (way_meter_predict (&meter, 100, now + SECOND), .2, 1e-9);
-    way_meter_forget (&meter);
-    assert_true (way_meter_predict (&meter, 100, now) <= 0);
+        peers_meter_end (&meter, 100, 0, now + SECOND / 2);
+    assert_float_equal (peers_meter_predict (&meter, 100, now + SECOND), .2, 1e-9);
+    peers_meter_forget (&meter);
+    assert_true (peers_meter_predict (&meter, 100, now) <= 0);
 }
 
 //  After some seconds at another rate, that is the rate.
@@ -112,14 +111,79 @@ static void
 test_prediction_fades (void **state)
 {
     (void) state;
-    way_meter_t meter = { .queued = 0 };
+    peers_meter_t meter = { .queued = 0 };
     uint64_t now = SECOND;
     for (int round = 0; round < 2000; round++, now += SECOND / 100) {
-        way_meter_begin (&meter, 1000, now);
-        way_meter_end (&meter, 1000, round < 1000? 1000: 100, now + SECOND / 100);
+        peers_meter_begin (&meter, 1000, now);
+        peers_meter_end (&meter, 1000, round < 1000? 1000: 100, now + SECOND / 100);
     }
-    double rate = 1000 / way_meter_predict (&meter, 1000, now);
+    double rate = 1000 / peers_meter_predict (&meter, 1000, now);
     assert_true (rate > 9900 && rate < 12000);
+}
+
+enum { MS = 1000000 };
+
+static peers_timeout_t
+s_timeout_after (uint64_t answer_ms, uint64_t store_ms)
+{
+    peers_timeout_t timeout = peers_timeout_new ();
+    for (int answer = 0; answer < 500; answer++) {
+        peers_timeout_learn (&timeout, answer_ms * MS);
+        if (store_ms)
+            peers_timeout_learn_store (&timeout, store_ms * MS);
+    }
+    return timeout;
+}
+
+static void
+s_expect_timeout (peers_timeout_t timeout, uint64_t milliseconds)
+{
+    uint64_t percent = milliseconds * MS / 100;
+    assert_in_range (peers_timeout_ns (&timeout), 99 * percent, 101 * percent);
+}
+
+//  Guards: eight times as long as answers take, or four times as long as a read of the store, half a second
+//  at least and ten seconds at most; two seconds before the first answer.
+static void
+test_timeout_by_answers (void **state)
+{
+    (void) state;
+    s_expect_timeout (peers_timeout_new (), 2000);
+    s_expect_timeout (s_timeout_after (100, 0), 800);
+    s_expect_timeout (s_timeout_after (100, 150), 800);
+    s_expect_timeout (s_timeout_after (100, 900), 3600);
+    s_expect_timeout (s_timeout_after (1, 1), 500);
+    s_expect_timeout (s_timeout_after (5000, 0), 10000);
+    s_expect_timeout (s_timeout_after (100, 60000), 10000);
+    //  The first read of the store counts at once, and later ones change what it was.
+    peers_timeout_t timeout = peers_timeout_new ();
+    peers_timeout_learn_store (&timeout, UINT64_C (900) * MS);
+    s_expect_timeout (timeout, 3600);
+    for (int answer = 0; answer < 500; answer++)
+        peers_timeout_learn_store (&timeout, UINT64_C (1500) * MS);
+    s_expect_timeout (timeout, 6000);
+}
+
+//  Guards: each question that is given up makes the timeout longer, to its bound; however many these are,
+//  some answers bring it back.
+static void
+test_timeout_of_questions_given_up (void **state)
+{
+    (void) state;
+    peers_timeout_t timeout = s_timeout_after (100, 0);
+    uint64_t before = peers_timeout_ns (&timeout);
+    peers_timeout_grow (&timeout);
+    assert_in_range (peers_timeout_ns (&timeout), before * 21 / 20, before * 11 / 10);
+    for (int question = 0; question < 2000; question++)
+        peers_timeout_grow (&timeout);
+    s_expect_timeout (timeout, 10000);
+    for (int answer = 0; answer < 100; answer++)
+        peers_timeout_learn (&timeout, 100 * MS);
+    assert_true (peers_timeout_ns (&timeout) < UINT64_C (1000) * MS);
+    //  However quick answers were, the first one that is given up counts.
+    timeout = s_timeout_after (1, 0);
+    peers_timeout_grow (&timeout);
+    s_expect_timeout (timeout, 531);
 }
 
 static size_t
@@ -439,6 +503,8 @@ main (void)
         cmocka_unit_test (test_answers),
         cmocka_unit_test (test_prediction),
         cmocka_unit_test (test_prediction_fades),
+        cmocka_unit_test (test_timeout_by_answers),
+        cmocka_unit_test (test_timeout_of_questions_given_up),
         cmocka_unit_test (test_entries),
         cmocka_unit_test (test_long_entries),
         cmocka_unit_test (test_no_answers),
