@@ -1,5 +1,5 @@
 /*  account -- where an object store's keys come from, its region and its endpoint, found where AWS's tools
- *  find them.
+ *  find them; and what the keys sign.
  *
  *  Keys, the first of, in AWS's order:
  *      none, if AWS_NO_SIGN_REQUEST is YES: requests are not signed
@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 //  ---- keys
 
@@ -54,6 +55,33 @@ account_key_t *account_key_hold (account_key_t *self);
 void account_key_release (account_key_t **self_p);
 //  Whether both sign the same, and end at the same time.
 bool account_key_equals (const account_key_t *self, const account_key_t *other);
+
+
+//  ---- signatures
+
+//  Amazon's signature of a request to an object store, version 4 (SigV4), as S3 wants it.
+//
+//  Signed are the method, the URL, and the headers host, range, x-amz-content-sha256, x-amz-date and
+//  x-amz-security-token, as far as they are there.  libcurl 7.88 can sign too, but it keeps copies of the
+//  secret key in ordinary memory, which a core dump would hold, and it neither sorts nor encodes a query.
+
+//  The hash of a request without a body.
+#define ACCOUNT_PAYLOAD_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+enum { ACCOUNT_DATE_BYTES = 17, ACCOUNT_SIGNATURE_BYTES = 512 };
+
+typedef struct {
+    const char *method;         //  "GET"
+    const char *url;            //  https://host/path?query; the path encoded, the query encoded and sorted
+    const char *range;          //  the header's value, "bytes=0-9"; NULL: none
+    const char *payload;        //  the header x-amz-content-sha256's value
+    time_t time;
+} account_request_t;
+
+//  Writes the values of the headers x-amz-date ("20130524T000000Z") and Authorization, ended.  False: the
+//  request is too long to sign.  Any thread.
+bool account_key_sign (const account_key_t *key, const char *region, const account_request_t *request,
+    char date [ACCOUNT_DATE_BYTES], char authorization [ACCOUNT_SIGNATURE_BYTES]);
 
 
 //  ---- account

@@ -61,14 +61,6 @@ s_add (found_t *self, field_t field, const char *text, size_t bytes)
     places [field] [*used] = 0;
 }
 
-//  Letters, digits and '.' of the code, up to the first other character.
-static void
-s_copy_code (const found_t *self, char code [KEY_SOURCE_CODE_BYTES])
-{
-    size_t length = strspn (self->code, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.");
-    snprintf (code, KEY_SOURCE_CODE_BYTES, "%.*s", (int) length, self->code);
-}
-
 static int
 s_key (const found_t *self, account_key_t **key_p)
 {
@@ -203,7 +195,10 @@ s_answer (int (*parse) (found_t *self, const char *text, size_t bytes), const ch
     int rc = parse (found, text, bytes);
     bool is_error = rc == 0 && found->used [FIELD_CODE] && !found->used [FIELD_SECRET];
     if (is_error) {
-        s_copy_code (found, code);
+        //  Up to the first other character.
+        size_t length = strspn (found->code,
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.");
+        snprintf (code, KEY_SOURCE_CODE_BYTES, "%.*s", (int) length, found->code);
         rc = -EKEYREJECTED;
     }
     if (rc == 0)

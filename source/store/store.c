@@ -362,14 +362,15 @@ store_path (const store_t *self)
 }
 
 
-//  True and the parts of the address, if it is of the same bucket or web server.
+//  True and the parts of the address, if it is of the same bucket or web server.  No bucket's name is a web
+//  server's.
 static bool
 s_parse_covered (const store_t *self, const char *address, store_address_t *parts)
 {
     char error [400];
     if (!store_is_meant (address) || store_address_parse (parts, address, error, sizeof error))
         return false;
-    if (parts->is_s3 == self->address.is_s3 && strcmp (parts->host, self->address.host) == 0)
+    if (strcmp (parts->host, self->address.host) == 0)
         return true;
     store_address_clear (parts);
     return false;

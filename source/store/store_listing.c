@@ -432,13 +432,6 @@ s_take (fetch_t *self, part_t *part)
 
 //  -- all of them
 
-static void
-s_put_back (fetch_t *self, part_t *part)
-{
-    part->next = self->waiting;
-    self->waiting = part;
-}
-
 //  One that is done, well or not.  True: it failed, and may succeed later.
 static bool
 s_finish (fetch_t *self, part_t *part)
@@ -450,8 +443,10 @@ s_finish (fetch_t *self, part_t *part)
     if (is_through)
         s_part_destroy (part);
     else
-    if (rc == 0 || (may_pass && !self->failed))
-        s_put_back (self, part);
+    if (rc == 0 || (may_pass && !self->failed)) {
+        part->next = self->waiting;     //  for its next page, or once more
+        self->waiting = part;
+    }
     else
     if (self->failed)
         s_part_destroy (part);

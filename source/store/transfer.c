@@ -13,7 +13,6 @@
 #include "clock.h"
 #include "http.h"
 #include "pace.h"
-#include "signature.h"
 
 enum {
     MAGIC = 0x7fa45fe2,
@@ -355,11 +354,11 @@ static bool
 s_sign (handle_t *self, const account_key_t *key, const char *region, const transfer_t *transfer,
     const char *range)
 {
-    char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    signature_request_t request = { .method = transfer->upload? "PUT": "GET", .url = transfer->url,
-        .range = range, .payload = transfer->upload? transfer->upload->checksum: SIGNATURE_EMPTY,
+    char date [ACCOUNT_DATE_BYTES], authorization [ACCOUNT_SIGNATURE_BYTES];
+    account_request_t request = { .method = transfer->upload? "PUT": "GET", .url = transfer->url,
+        .range = range, .payload = transfer->upload? transfer->upload->checksum: ACCOUNT_PAYLOAD_EMPTY,
         .time = time (NULL) };
-    return signature_make (key, region, &request, date, authorization)
+    return account_key_sign (key, region, &request, date, authorization)
         && s_add_header (self, "Authorization", authorization)
         && s_add_header (self, "x-amz-date", date)
         && s_add_header (self, "x-amz-content-sha256", request.payload)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sodium.h>
-#include "signature.h"
+#include "account.h"
 
 //  24 May 2013, 0:00 UTC.
 static const char REGION [] = "us-east-1";
@@ -28,10 +28,10 @@ test_the_documented_example (void **state)
 {
     (void) state;
     account_key_t key = s_key ();
-    signature_request_t request = { .method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt",
-        .range = "bytes=0-9", .payload = SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
-    char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    assert_true (signature_make (&key, REGION, &request, date, authorization));
+    account_request_t request = { .method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt",
+        .range = "bytes=0-9", .payload = ACCOUNT_PAYLOAD_EMPTY, .time = EXAMPLE_TIME };
+    char date [ACCOUNT_DATE_BYTES], authorization [ACCOUNT_SIGNATURE_BYTES];
+    assert_true (account_key_sign (&key, REGION, &request, date, authorization));
     assert_string_equal (date, "20130524T000000Z");
     assert_string_equal (authorization, "AWS4-HMAC-SHA256 "
         "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
@@ -45,11 +45,12 @@ test_a_query (void **state)
 {
     (void) state;
     account_key_t key = s_key ();
-    signature_request_t request = { .method = "GET",
-        .url = "https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J", .payload = SIGNATURE_EMPTY,
+    account_request_t request = { .method = "GET",
+        .url = "https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J",
+        .payload = ACCOUNT_PAYLOAD_EMPTY,
         .time = EXAMPLE_TIME };
-    char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    assert_true (signature_make (&key, REGION, &request, date, authorization));
+    char date [ACCOUNT_DATE_BYTES], authorization [ACCOUNT_SIGNATURE_BYTES];
+    assert_true (account_key_sign (&key, REGION, &request, date, authorization));
     assert_non_null (strstr (authorization,
         "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
 }
@@ -62,28 +63,28 @@ test_everything_is_signed (void **state)
     (void) state;
     account_key_t key = s_key (), with_token = s_key ();
     with_token.token = (char *) "token";
-    const signature_request_t first = { .method = "GET", .url = "http://host:9000/bucket/a", .payload =
-        SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
-    signature_request_t others [5] = { first, first, first, first, first };
+    const account_request_t first = { .method = "GET", .url = "http://host:9000/bucket/a", .payload =
+        ACCOUNT_PAYLOAD_EMPTY, .time = EXAMPLE_TIME };
+    account_request_t others [5] = { first, first, first, first, first };
     others [0].url = "http://host:9001/bucket/a";
     others [1].url = "http://host:9000/bucket/b";
     others [2].range = "bytes=0-1";
     others [3].time++;
-    others [4].payload = SIGNATURE_UNSIGNED;
-    char date [SIGNATURE_DATE_BYTES], expected [SIGNATURE_BYTES], got [SIGNATURE_BYTES];
-    assert_true (signature_make (&key, REGION, &first, date, expected));
+    others [4].payload = "UNSIGNED-PAYLOAD";
+    char date [ACCOUNT_DATE_BYTES], expected [ACCOUNT_SIGNATURE_BYTES], got [ACCOUNT_SIGNATURE_BYTES];
+    assert_true (account_key_sign (&key, REGION, &first, date, expected));
     for (size_t index = 0; index < 5; index++) {
-        assert_true (signature_make (&key, REGION, &others [index], date, got));
+        assert_true (account_key_sign (&key, REGION, &others [index], date, got));
         assert_string_not_equal (strstr (got, "Signature="), strstr (expected, "Signature="));
     }
-    assert_true (signature_make (&with_token, REGION, &first, date, got));
+    assert_true (account_key_sign (&with_token, REGION, &first, date, got));
     assert_non_null (strstr (got, "x-amz-date;x-amz-security-token,"));
     assert_string_not_equal (strstr (got, "Signature="), strstr (expected, "Signature="));
-    signature_request_t bare = first, root = first;
+    account_request_t bare = first, root = first;
     bare.url = "http://host:9000";
     root.url = "http://host:9000/";
-    assert_true (signature_make (&key, REGION, &bare, date, expected));
-    assert_true (signature_make (&key, REGION, &root, date, got));
+    assert_true (account_key_sign (&key, REGION, &bare, date, expected));
+    assert_true (account_key_sign (&key, REGION, &root, date, got));
     assert_string_equal (got, expected);
 }
 
@@ -93,15 +94,15 @@ test_too_long (void **state)
 {
     (void) state;
     account_key_t key = s_key ();
-    signature_request_t request = { .method = "GET", .url = "http://host/a", .payload = SIGNATURE_EMPTY,
+    account_request_t request = { .method = "GET", .url = "http://host/a", .payload = ACCOUNT_PAYLOAD_EMPTY,
         .time = EXAMPLE_TIME };
-    char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES], name [600];
+    char date [ACCOUNT_DATE_BYTES], authorization [ACCOUNT_SIGNATURE_BYTES], name [600];
     memset (name, 'k', sizeof name - 1);
     name [sizeof name - 1] = 0;
     key.name = name;
-    assert_false (signature_make (&key, REGION, &request, date, authorization));
+    assert_false (account_key_sign (&key, REGION, &request, date, authorization));
     key = s_key ();
-    assert_false (signature_make (&key, name, &request, date, authorization));
+    assert_false (account_key_sign (&key, name, &request, date, authorization));
     size_t bytes = 64 * 1024;
     char *token = malloc (bytes);
     assert_non_null (token);
@@ -109,7 +110,7 @@ test_too_long (void **state)
     token [bytes - 1] = 0;
     key = s_key ();
     key.token = token;
-    assert_false (signature_make (&key, REGION, &request, date, authorization));
+    assert_false (account_key_sign (&key, REGION, &request, date, authorization));
     free (token);
 }
 
