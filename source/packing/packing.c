@@ -30,7 +30,6 @@
 #include "disk_sync.h"
 #include "location.h"
 #include "pack_index.h"
-#include "packing_order.h"
 #include "packing_upload.h"
 #include "store.h"
 #include "stranger.h"
@@ -582,9 +581,9 @@ s_plan (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *pla
         if (file % sample_files < wanted)
             plan->checksums [checksums++] = self->files [file].checksum;
     packing_order (self->journal.seed, (uint32_t) self->samples, plan->order);
-    packing_order_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
+    packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
         self->journal.volume_bytes, plan->order, s_bytes, self };
-    if (packing_order_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
+    if (packing_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
         return packing_fail_memory (self);
     return s_make_id (self, catalogue, checksums, plan);
 }

@@ -17,7 +17,6 @@
 
 #include "disk_sync.h"
 #include "pack_index.h"
-#include "packing_order.h"
 #include "pool.h"
 
 enum {

@@ -1,7 +1,7 @@
 /*  packing_state -- a packing under way, and what its files share; for them alone.
  *
  *      packing.c           the target, beginning or going on, the index, the end
- *      packing_disk.c      errors, whole reads and writes, the journal and the table
+ *      packing_state.c     the order of a pack, errors, whole reads and writes, the journal and the table
  *      packing_buckets.c   pass 1
  *      packing_volumes.c   pass 2
  *      packing_upload.c    volumes and index go to an object store
@@ -72,7 +72,29 @@ typedef struct {
 } packing_t;
 
 
-//  ---- packing_disk.c
+//  ---- packing_state.c
+
+//  The order of a pack is that of its samples' keys.  It is a format: the same seed gives the same order for
+//  ever.
+
+//  Which of so many equal ranges of keys the sample's is in; ranges are in the order of keys.
+uint32_t packing_bucket (uint64_t seed, uint32_t id, uint32_t buckets);
+//  Writes the ids 0 .. count-1 by key.
+void packing_order (uint64_t seed, uint32_t count, uint32_t *order);
+
+//  Where each sample will lie, from order and sizes alone; pack_format.h says by which rules.
+typedef struct {
+    uint32_t samples;                   //  > 0
+    uint32_t chunk_samples;
+    uint64_t volume_bytes;
+    const uint32_t *order;
+    uint64_t (*bytes) (const void *context, uint32_t id);   //  of all files of a sample
+    const void *context;
+} packing_layout_t;
+
+//  Writes places, by id.  0 and *volumes_p (*count_p of them) to be freed; or -ENOMEM.
+int packing_layout (const packing_layout_t *self, pack_place_t *places, pack_volume_t **volumes_p,
+    uint32_t *count_p);
 
 //  Writes the sentence and returns rc.  Names come from a disk: terminal control characters are replaced.
 __attribute__ ((format (printf, 3, 4)))

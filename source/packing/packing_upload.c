@@ -459,15 +459,7 @@ s_is_as_sent (const packing_upload_t *self, uint32_t volume, const transfer_t *t
         && memcmp (transfer->memory, &header, sizeof header) == 0;
 }
 
-//  Neither the store nor this machine has it.
-static int
-s_fail_lost (const packing_upload_t *self, uint32_t volume)
-{
-    return packing_fail (self->packing, -ESTALE, "'%.500s' does not hold " PACK_VOLUME_NAME " as it was "
-        "sent, and it is not here any more: stop what else writes there, delete '%.300s' and "
-        "begin anew", self->packing->options->address, volume, self->packing->options->target);
-}
-
+//  Fails if this machine does not have the volume either.
 static int
 s_forget_record (packing_upload_t *self, uint32_t volume)
 {
@@ -476,7 +468,9 @@ s_forget_record (packing_upload_t *self, uint32_t volume)
     self->records [volume] = (record_t) { 0 };
     if (fstatat (self->packing->target_fd, s_volume_name (volume, name), &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
-    return s_fail_lost (self, volume);
+    return packing_fail (self->packing, -ESTALE, "'%.500s' does not hold " PACK_VOLUME_NAME " as it was "
+        "sent, and it is not here any more: stop what else writes there, delete '%.300s' and "
+        "begin anew", self->packing->options->address, volume, self->packing->options->target);
 }
 
 //  Carries out all questions, also where some objects are not there.
@@ -504,14 +498,6 @@ s_ask_all (packing_upload_t *self, transfer_t *all, size_t count)
     return 0;
 }
 
-static void
-s_free_questions (transfer_t *all, size_t count)
-{
-    for (size_t index = 0; all && index < count; index++)
-        free ((char *) all [index].url);
-    free (all);
-}
-
 //  Asks for the header of each volume with a record.  If the store has another object or none, and the volume
 //  is here, it has to be sent again.
 static int
@@ -535,7 +521,9 @@ s_ask_for_sent (packing_upload_t *self)
     for (uint32_t volume = 0; rc == 0 && volume < count; volume++)
         if (self->records [volume].bytes && !s_is_as_sent (self, volume, &all [volume]))
             rc = s_forget_record (self, volume);
-    s_free_questions (all, count);
+    for (size_t index = 0; all && index < count; index++)
+        free ((char *) all [index].url);
+    free (all);
     free (headers);
     return rc;
 }

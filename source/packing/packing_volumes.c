@@ -20,7 +20,6 @@
 
 #include "disk_sync.h"
 #include "pack_index.h"
-#include "packing_order.h"
 #include "packing_upload.h"
 
 enum { OUTPUT_BYTES_MAX = 4 << 20 };
@@ -184,18 +183,13 @@ s_write_sample (writing_t *self, uint32_t id, const uint8_t *bytes)
     return 0;
 }
 
-//  Volumes below it are whole and durable, if the journal was just saved.
-static uint32_t
-s_finished_volumes (const writing_t *self)
-{
-    return self->volume_fd < 0 && self->position > 0? self->volume + 1: self->volume;
-}
-
+//  The volumes that are whole, and durable since the journal was just saved.
 static int
 s_hand_over (const writing_t *self)
 {
     packing_upload_t *upload = self->packing->upload;
-    return upload? packing_upload_hand_over (upload, s_finished_volumes (self)): 0;
+    bool is_finished = self->volume_fd < 0 && self->position > 0;       //  the last one
+    return upload? packing_upload_hand_over (upload, is_finished? self->volume + 1: self->volume): 0;
 }
 
 //  Cuts the volume behind the last durable sample.

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "packing_order.h"
+#include "packing_state.h"
 #include "effort.h"
 #include "seed.h"
 
@@ -166,10 +166,10 @@ test_layout_follows_the_format (void **state)
         for (uint32_t id = 0; id < samples; id++)
             bytes [id] = test_below (&random, longest);
         packing_order (seed, samples, order);
-        packing_order_layout_t layout = { samples, chunk, volume_bytes, order, bytes_of, bytes };
+        packing_layout_t layout = { samples, chunk, volume_bytes, order, bytes_of, bytes };
         pack_volume_t *volumes;
         uint32_t count;
-        assert_int_equal (packing_order_layout (&layout, places, &volumes, &count), 0);
+        assert_int_equal (packing_layout (&layout, places, &volumes, &count), 0);
         uint32_t volume = 0;
         uint64_t at = 4096;
         for (uint32_t position = 0; position < samples; position++) {
