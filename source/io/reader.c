@@ -1,11 +1,14 @@
-//  The reader's life, its files, and its two lists; operations through io_uring, or by system calls one after
-//  the other.  reader_state.h lists the other files.
+//  The reader's life, its files, and its two lists; the operations of reader_step.c through io_uring, or by
+//  system calls one after the other.
 
-#include "reader_state.h"
+#include "reader_step.h"
 #include "catalogue_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <liburing.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,7 @@
 #include "clock.h"
 
 enum {
+    READER_MAGIC = 0x0ead0e12,
     RING_ENTRIES = 2 * READER_DEPTH_MAX,
     FAILED_SUBMISSIONS_MAX = 100,           //  a millisecond apart
     BREAK_POLL_MS = 10
@@ -24,11 +28,41 @@ enum {
 _Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 1,
     "an entry for every request in flight and one for the wake");
 
+typedef struct {
+    reader_request_t *first, *last;
+    size_t count;
+} reader_list_t;
+
+struct reader {
+    uint32_t magic;
+    //  set at birth, the files before the first request
+    bool no_direct;
+    bool begun;                         //  no more files
+    reader_file_t *files;
+    size_t file_count, file_limit;      //  limit 0: another reader's files, or none
+    const reader_backend_t *backend;    //  NULL: files
+    void *backend_state;
+    //  owner only
+    char mode [96];
+    uint32_t depth;
+    uint32_t in_flight;                 //  begun and not done
+    reader_list_t waiting, done;
+    //  the ring, if there is one
+    bool has_ring;
+    bool files_registered;
+    bool wake_armed;                    //  a poll of wake_descriptor is in the ring
+    bool woken;
+    int wake_descriptor;                //  -1: none so far
+    unsigned int failed_submissions;    //  in a row
+    struct io_uring ring;
+    char (*paths) [PATH_MAX];           //  one for each entry of the submission queue, until the kernel has
+                                        //  taken it
+};
 
 //  -- lists
 
-void
-reader_append (reader_list_t *list, reader_request_t *request)
+static void
+s_append (reader_list_t *list, reader_request_t *request)
 {
     request->next = NULL;
     if (list->first)
@@ -39,8 +73,8 @@ reader_append (reader_list_t *list, reader_request_t *request)
     list->count++;
 }
 
-reader_request_t *
-reader_first (reader_list_t *list)
+static reader_request_t *
+s_first (reader_list_t *list)
 {
     reader_request_t *request = list->first;
     if (request) {
@@ -51,67 +85,85 @@ reader_first (reader_list_t *list)
     return request;
 }
 
+reader_request_t *
+reader_begin (reader_t *self)
+{
+    reader_request_t *request = s_first (&self->waiting);
+    if (request) {
+        self->in_flight++;
+        request->in_flight = self->in_flight;
+        request->progress.began_ns = clock_now_ns ();
+    }
+    return request;
+}
+
 void
 reader_finish (reader_t *self, reader_request_t *request)
 {
     assert (self->in_flight > 0);
     self->in_flight--;
     request->wait_ns = clock_now_ns () - request->progress.began_ns;
-    reader_append (&self->done, request);
+    s_append (&self->done, request);
 }
 
-//  Begins it: true: carry out its first operation; false: it is done already.
+
+//  -- operations
+
+//  NULL: a sample's.
+static reader_file_t *
+s_file (const reader_t *self, const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? &self->files [request->file]: NULL;
+}
+
+//  True: carry out the request's first operation; false: it is done already.
 static bool
 s_start (reader_t *self, reader_request_t *request)
 {
-    self->in_flight++;
-    request->in_flight = self->in_flight;
-    request->progress.began_ns = clock_now_ns ();
-    if (reader_begin (self, request))
+    if (reader_step_begin (request, s_file (self, request)))
         return true;
     reader_finish (self, request);
     return false;
 }
 
+//  True: carry out the next one.  The ring is told if a registered file was replaced.
+static bool
+s_advance (reader_t *self, reader_request_t *request, int result)
+{
+    reader_file_t *file = s_file (self, request);
+    bool goes_on = reader_step_advance (request, file, result);
+    if (request->progress.is_replaced && file && self->has_ring && self->files_registered
+    &&  io_uring_register_files_update (&self->ring, request->file, &file->descriptor, 1) < 0)
+        self->files_registered = false;
+    request->progress.is_replaced = false;
+    return goes_on;
+}
+
 
 //  -- system calls, where there is no ring
-
-static ssize_t
-s_read (reader_t *self, reader_request_t *request)
-{
-    reader_read_t wanted = reader_next_read (self, request);
-    struct iovec part = { .iov_base = wanted.memory, .iov_len = wanted.bytes };
-    return preadv (reader_descriptor (self, request), &part, 1, (off_t) wanted.offset);
-}
-
-static int
-s_open_sample (const reader_request_t *request)
-{
-    char path [PATH_MAX];
-    reader_path (request, path);
-    return openat (reader_root (request), path, CATALOGUE_OPEN_FLAGS);
-}
-
-static int
-s_open_again (const reader_t *self, const reader_request_t *request)
-{
-    int flags;
-    const char *path = reader_again_path (self, request, &flags);
-    return openat (AT_FDCWD, path, flags);
-}
 
 static int
 s_carry_out (reader_t *self, reader_request_t *request)
 {
     ssize_t result;
-    if (request->progress.step == READER_READ)
-        result = s_read (self, request);
+    const reader_file_t *file = s_file (self, request);
+    char path [PATH_MAX];
+    int flags;
+    if (request->progress.step == READER_READ) {
+        reader_read_t wanted = reader_step_read (request, file);
+        struct iovec part = { .iov_base = wanted.memory, .iov_len = wanted.bytes };
+        result = preadv (reader_step_descriptor (request, file), &part, 1, (off_t) wanted.offset);
+    }
     else
-    if (request->progress.step == READER_OPEN)
-        result = s_open_sample (request);
+    if (request->progress.step == READER_OPEN) {
+        reader_step_path (request, path);
+        result = openat (reader_step_root (request), path, CATALOGUE_OPEN_FLAGS);
+    }
     else
-    if (request->progress.step == READER_REOPEN)
-        result = s_open_again (self, request);
+    if (request->progress.step == READER_REOPEN) {
+        const char *again = reader_step_again (request, file, &flags);
+        result = openat (AT_FDCWD, again, flags);
+    }
     else
         result = close (request->progress.descriptor);
     return result < 0? -errno: (int) result;
@@ -121,7 +173,7 @@ s_carry_out (reader_t *self, reader_request_t *request)
 static void
 s_run_plain (reader_t *self, reader_request_t *request)
 {
-    while (reader_advance (self, request, s_carry_out (self, request)))
+    while (s_advance (self, request, s_carry_out (self, request)))
         ;
     reader_finish (self, request);
 }
@@ -130,7 +182,7 @@ s_run_plain (reader_t *self, reader_request_t *request)
 static void
 s_wait_plain (reader_t *self, int wake_descriptor)
 {
-    reader_request_t *request = reader_first (&self->waiting);
+    reader_request_t *request = reader_begin (self);
     if (!request) {
         struct pollfd item = { .fd = wake_descriptor, .events = POLLIN };
         if (wake_descriptor >= 0)
@@ -144,9 +196,9 @@ s_wait_plain (reader_t *self, int wake_descriptor)
 
 //  -- io_uring
 //
-//  happy path:     turn: completions -> reader_advance -> the request's next operation, or done; what waits
-//                  is begun, up to `depth`; all new operations go to the kernel with one call, which also
-//                  waits where it may.
+//  happy path:     turn: completions -> reader_step_advance -> the request's next operation, or done; what
+//                  waits is begun, up to `depth`; all new operations go to the kernel with one call, which
+//                  also waits where it may.
 //  failure modes:  no ring at birth: s_open_ring says why.  A submission refused for lack of memory is
 //                  retried.  If it is refused for another reason, or for too long, the ring is given up: the
 //                  reader waits for the kernel's operations, and does all others by system calls.
@@ -253,9 +305,10 @@ s_entry (reader_t *self)
 static void
 s_prepare_read (reader_t *self, reader_request_t *request, struct io_uring_sqe *entry)
 {
-    reader_read_t wanted = reader_next_read (self, request);
-    bool registered = self->files_registered && request->kind == READER_RANGE;
-    int descriptor = registered? (int) request->file: reader_descriptor (self, request);
+    const reader_file_t *file = s_file (self, request);
+    reader_read_t wanted = reader_step_read (request, file);
+    bool registered = self->files_registered && file;
+    int descriptor = registered? (int) request->file: reader_step_descriptor (request, file);
     io_uring_prep_read (entry, descriptor, wanted.memory, wanted.bytes, wanted.offset);
     if (registered)
         entry->flags |= IOSQE_FIXED_FILE;
@@ -270,13 +323,13 @@ s_prepare (reader_t *self, reader_request_t *request)
     else
     if (request->progress.step == READER_OPEN) {
         char *path = self->paths [entry - self->ring.sq.sqes];
-        reader_path (request, path);
-        io_uring_prep_openat (entry, reader_root (request), path, CATALOGUE_OPEN_FLAGS, 0);
+        reader_step_path (request, path);
+        io_uring_prep_openat (entry, reader_step_root (request), path, CATALOGUE_OPEN_FLAGS, 0);
     }
     else
     if (request->progress.step == READER_REOPEN) {
         int flags;
-        const char *path = reader_again_path (self, request, &flags);
+        const char *path = reader_step_again (request, s_file (self, request), &flags);
         io_uring_prep_openat (entry, AT_FDCWD, path, flags, 0);
     }
     else
@@ -330,7 +383,7 @@ s_reap (reader_t *self)
         if (!request)
             continue;
         self->failed_submissions = 0;
-        if (reader_advance (self, request, result))
+        if (s_advance (self, request, result))
             s_prepare (self, request);
         else
             reader_finish (self, request);
@@ -341,7 +394,7 @@ static void
 s_fill (reader_t *self)
 {
     while (self->in_flight < self->depth && self->waiting.count > 0) {
-        reader_request_t *request = reader_first (&self->waiting);
+        reader_request_t *request = reader_begin (self);
         if (s_start (self, request))
             s_prepare (self, request);
     }
@@ -360,7 +413,7 @@ s_not_taken (reader_t *self)
         struct io_uring_sqe *entry = &queue->sqes [(queue->sqe_tail - left) & queue->ring_mask];
         reader_request_t *request = (reader_request_t *) (uintptr_t) entry->user_data;
         if (request)
-            reader_append (&list, request);
+            s_append (&list, request);
     }
     return list;
 }
@@ -380,15 +433,15 @@ s_break (reader_t *self, int rc)
             if (!request)
                 continue;
             taken--;
-            if (reader_advance (self, request, result))
-                reader_append (&left, request);
+            if (s_advance (self, request, result))
+                s_append (&left, request);
             else
                 reader_finish (self, request);
         }
     }
     s_close_ring (self);
     snprintf (self->mode, sizeof self->mode, "preadv (io_uring: %s)", strerror (-rc));
-    while ((request = reader_first (&left)))
+    while ((request = s_first (&left)))
         s_run_plain (self, request);
 }
 
@@ -463,7 +516,8 @@ reader_new (reader_t **self_p, const reader_options_t *options)
     assert (!options->store == !options->backend);
     if (options->store) {
         self->backend = options->backend;
-        int rc = self->backend->open (self, options);
+        snprintf (self->mode, sizeof self->mode, "%s", self->backend->mode ());
+        int rc = self->backend->open (&self->backend_state, self, options);
         if (rc == 0)
             *self_p = self;
         else
@@ -491,7 +545,7 @@ reader_destroy (reader_t **self_p)
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
     s_close_ring (self);
     if (self->backend)
-        self->backend->close (self);
+        self->backend->close (self->backend_state);
     //  A reader with another reader's files leaves closing to that one.
     for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
         if (self->files [file].descriptor >= 0)
@@ -626,7 +680,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->gets = request->slow_gets = 0;
     request->in_flight = 0;
     request->progress = (reader_progress_t) { .descriptor = -1 };
-    reader_append (&self->waiting, request);
+    s_append (&self->waiting, request);
 }
 
 void
@@ -636,7 +690,7 @@ reader_wait (reader_t *self, int wake_descriptor)
     if (self->done.count > 0)
         return;
     if (self->backend)
-        self->backend->wait (self, wake_descriptor);
+        self->backend->wait (self->backend_state, wake_descriptor);
     else
     if (self->has_ring)
         s_wait_ring (self, wake_descriptor);
@@ -650,22 +704,28 @@ reader_take (reader_t *self)
     assert (self && self->magic == READER_MAGIC);
     //  Here too, so that a caller busy with what was read keeps the disk busy, and times stay true.
     if (self->backend)
-        self->backend->turn (self);
+        self->backend->turn (self->backend_state);
     if (self->has_ring)
         s_turn_ring (self);
-    return reader_first (&self->done);
+    return s_first (&self->done);
 }
 
 void
 reader_cancel (reader_t *self)
 {
     reader_request_t *request;
-    while ((request = reader_first (&self->waiting))) {
+    while ((request = s_first (&self->waiting))) {
         request->rc = -ECANCELED;
-        reader_append (&self->done, request);
+        s_append (&self->done, request);
     }
     if (self->backend)
-        self->backend->cancel (self);
+        self->backend->cancel (self->backend_state);
+}
+
+bool
+reader_is_direct (const reader_t *self, uint32_t file)
+{
+    return atomic_load (&reader_file (self, file)->direct);
 }
 
 size_t
@@ -691,4 +751,32 @@ bool
 reader_is_concurrent (const reader_t *self)
 {
     return self->has_ring || self->backend;
+}
+
+
+//  -- for back ends
+
+uint32_t
+reader_in_flight (const reader_t *self)
+{
+    return self->in_flight;
+}
+
+uint32_t
+reader_depth (const reader_t *self)
+{
+    return self->depth;
+}
+
+bool
+reader_has_done (const reader_t *self)
+{
+    return self->done.count > 0;
+}
+
+reader_file_t *
+reader_file (const reader_t *self, uint32_t file)
+{
+    assert (file < self->file_count);
+    return &self->files [file];
 }

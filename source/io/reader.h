@@ -40,6 +40,7 @@
 
 typedef struct reader reader_t;
 typedef struct reader_backend reader_backend_t;
+struct reader_file;                     //  reader_step.h
 
 enum { READER_ALIGN_BYTES = 4096, READER_DEPTH_MAX = 256, READER_TRIES = 3 };
 
@@ -51,6 +52,7 @@ typedef struct {
     uint8_t tries;                      //  that ended in EIO or made no progress
     uint8_t again;                      //  tries that were interrupted, in a row
     bool direct;                        //  the read under way passes the page cache
+    bool is_replaced;                   //  its file is another descriptor under the old number
     int descriptor;                     //  FILE: while it is open
     size_t done;                        //  bytes, from the beginning of the memory
     uint64_t began_ns;
@@ -151,7 +153,36 @@ const char *reader_mode (const reader_t *self);
 //  Whether many reads are under way at once: there is a ring, or a store.
 bool reader_is_concurrent (const reader_t *self);
 
+
+//  ---- what reads in place of files
+
+//  A back end takes requests of a reader and carries them out.  Owner: the reader's thread.
+struct reader_backend {
+    //  0 and *state_p is the back end's; or -errno, and nothing is open.
+    int (*open) (void **state_p, reader_t *reader, const reader_options_t *options);
+    void (*close) (void *state);
+    //  Breaks off what is under way.
+    void (*cancel) (void *state);
+    //  Takes what is done and keeps `depth` under way.  Never waits.
+    void (*turn) (void *state);
+    //  The same until a request is done or the descriptor is readable.
+    void (*wait) (void *state, int wake_descriptor);
+    //  As reader_mode; static.
+    const char *(*mode) (void);
+};
+
 //  Reads a store.
 extern const reader_backend_t reader_store;
+
+//  The first request that waits is in flight from now on; NULL: none waits.
+reader_request_t *reader_begin (reader_t *self);
+//  The request in flight has its result.
+void reader_finish (reader_t *self, reader_request_t *request);
+//  How many are in flight, and may be at once; whether there is one to take.
+uint32_t reader_in_flight (const reader_t *self);
+uint32_t reader_depth (const reader_t *self);
+bool reader_has_done (const reader_t *self);
+//  A file or an object that was added; lent.
+struct reader_file *reader_file (const reader_t *self, uint32_t file);
 
 #endif

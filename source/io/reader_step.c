@@ -1,10 +1,9 @@
-//  A request as a row of operations.  No system call that may wait for a disk is made here.
-
-#include "reader_state.h"
+#include "reader_step.h"
 #include "catalogue_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,12 +11,6 @@ enum {
     AGAIN_MAX = 64,                     //  interruptions in a row before it gives up
     READ_BYTES_MAX = 1 << 30            //  of one read; whole blocks
 };
-
-static reader_file_t *
-s_file (const reader_t *self, const reader_request_t *request)
-{
-    return &self->files [request->file];
-}
 
 static size_t
 s_file_bytes (const reader_request_t *request)
@@ -37,22 +30,6 @@ s_leave_direct (reader_file_t *file)
     }
 }
 
-//  Whether it is open with O_DIRECT though that was given up: another thread has just opened it again.
-static bool
-s_is_direct_again (const reader_file_t *file)
-{
-    int flags = fcntl (file->descriptor, F_GETFL);
-    return flags >= 0 && flags & O_DIRECT;
-}
-
-
-bool
-reader_is_direct (const reader_t *self, uint32_t file)
-{
-    assert (file < self->file_count);
-    return atomic_load (&self->files [file].direct);
-}
-
 size_t
 reader_span (uint64_t offset, size_t bytes)
 {
@@ -64,14 +41,14 @@ reader_span (uint64_t offset, size_t bytes)
 //  -- the next operation
 
 bool
-reader_begin (reader_t *self, reader_request_t *request)
+reader_step_begin (reader_request_t *request, reader_file_t *file)
 {
-    if (request->kind == READER_RANGE) {
+    if (file) {
         request->skip = request->offset % READER_ALIGN_BYTES;
         request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
-        if (request->is_afresh && !reader_is_direct (self, request->file))
-            posix_fadvise (s_file (self, request)->descriptor, (off_t) request->offset,
-                (off_t) request->bytes, POSIX_FADV_DONTNEED);
+        if (request->is_afresh && !atomic_load (&file->direct))
+            posix_fadvise (file->descriptor, (off_t) request->offset, (off_t) request->bytes,
+                POSIX_FADV_DONTNEED);
         return true;
     }
     request->buffer->size = 0;
@@ -84,31 +61,29 @@ reader_begin (reader_t *self, reader_request_t *request)
 }
 
 const char *
-reader_again_path (const reader_t *self, const reader_request_t *request, int *flags_p)
+reader_step_again (const reader_request_t *request, const reader_file_t *file, int *flags_p)
 {
-    bool is_range = request->kind == READER_RANGE;
-    *flags_p = O_RDONLY | O_CLOEXEC | (!is_range? O_DIRECTORY: reader_is_direct (self,
-        request->file)? O_DIRECT: 0);
-    return is_range? s_file (self, request)->path: request->catalogue->fields [request->field].path;
+    *flags_p = O_RDONLY | O_CLOEXEC | (!file? O_DIRECTORY: atomic_load (&file->direct)? O_DIRECT: 0);
+    return file? file->path: request->catalogue->fields [request->field].path;
 }
 
 int
-reader_root (const reader_request_t *request)
+reader_step_root (const reader_request_t *request)
 {
     return request->catalogue->fields [request->field].root_fd;
 }
 
 void
-reader_path (const reader_request_t *request, char *path)
+reader_step_path (const reader_request_t *request, char *path)
 {
     size_t length = catalogue_path (request->catalogue, request->id, request->field, path, PATH_MAX);
     assert (length < PATH_MAX);         //  catalogue_open has refused longer paths
 }
 
 int
-reader_descriptor (const reader_t *self, const reader_request_t *request)
+reader_step_descriptor (const reader_request_t *request, const reader_file_t *file)
 {
-    return request->kind == READER_RANGE? s_file (self, request)->descriptor: request->progress.descriptor;
+    return file? file->descriptor: request->progress.descriptor;
 }
 
 //  Where the bytes that are still missing begin in the memory: with O_DIRECT, at a whole block.
@@ -128,19 +103,18 @@ s_end (const reader_request_t *request)
 }
 
 reader_read_t
-reader_next_read (reader_t *self, reader_request_t *request)
+reader_step_read (reader_request_t *request, const reader_file_t *file)
 {
-    bool is_range = request->kind == READER_RANGE;
-    request->progress.direct = is_range && reader_is_direct (self, request->file);
+    request->progress.direct = file && atomic_load (&file->direct);
     size_t position = s_position (request);
     size_t end = s_end (request);
     if (request->progress.direct)
         end = reader_span (request->offset, request->bytes);
     size_t bytes = end - position;
     return (reader_read_t) {
-        .memory = (is_range? request->memory: request->buffer->bytes) + position,
+        .memory = (file? request->memory: request->buffer->bytes) + position,
         .bytes = bytes < READ_BYTES_MAX? (uint32_t) bytes: READ_BYTES_MAX,
-        .offset = is_range? request->offset - request->skip + position: position
+        .offset = file? request->offset - request->skip + position: position
     };
 }
 
@@ -187,12 +161,11 @@ s_leave_file (reader_request_t *request, int rc)
 
 //  Whether the newly opened file is the one that is open.
 static bool
-s_is_same (const reader_t *self, const reader_request_t *request, int descriptor)
+s_is_same (const reader_request_t *request, const reader_file_t *file, int descriptor)
 {
     struct stat status;
     if (fstat (descriptor, &status) != 0)
         return false;
-    const reader_file_t *file = request->kind == READER_RANGE? s_file (self, request): NULL;
     if (file)
         return status.st_ino == file->inode && (uint64_t) status.st_size == file->bytes;
     return status.st_ino == request->catalogue->fields [request->field].root_inode;
@@ -201,17 +174,14 @@ s_is_same (const reader_t *self, const reader_request_t *request, int descriptor
 //  Replaces the open file under the same descriptor number: reads under way end as before.  If the file
 //  cannot be opened or is another one, the read itself reports the fault.
 static bool
-s_reopened (reader_t *self, reader_request_t *request, int result)
+s_reopened (reader_request_t *request, const reader_file_t *file, int result)
 {
-    bool is_range = request->kind == READER_RANGE;
-    int before = is_range? s_file (self, request)->descriptor: reader_root (request);
-    if (result >= 0 && s_is_same (self, request, result) && dup3 (result, before, O_CLOEXEC) >= 0 && is_range
-    &&  self->has_ring && self->files_registered
-    &&  io_uring_register_files_update (&self->ring, request->file, &before, 1) < 0)
-        self->files_registered = false;
+    int before = file? file->descriptor: reader_step_root (request);
+    request->progress.is_replaced = result >= 0 && s_is_same (request, file, result)
+        && dup3 (result, before, O_CLOEXEC) >= 0;
     if (result >= 0)
         close (result);
-    request->progress.step = is_range? READER_READ: READER_OPEN;
+    request->progress.step = file? READER_READ: READER_OPEN;
     return true;
 }
 
@@ -237,34 +207,37 @@ s_opened (reader_request_t *request, int result)
 }
 
 static bool
-s_was_read (reader_t *self, reader_request_t *request, int result)
+s_was_read (reader_request_t *request, reader_file_t *file, int result)
 {
     if (s_is_passing (request, result))
         return true;
-    if (result == -EINVAL && request->kind == READER_RANGE
-    &&  (request->progress.direct || s_is_direct_again (s_file (self, request)))) {
-        s_leave_direct (s_file (self, request));
-        if (!reader_is_direct (self, request->file))
+    if (result == -EINVAL && file) {
+        //  Another thread may have opened it again with O_DIRECT after that was given up.
+        int flags = fcntl (file->descriptor, F_GETFL);
+        bool is_direct = request->progress.direct || (flags >= 0 && flags & O_DIRECT);
+        if (is_direct)
+            s_leave_direct (file);
+        if (is_direct && !atomic_load (&file->direct))
             return true;
     }
     int rc = result < 0? result: s_take_bytes (request, result);
     if (rc > 0)
         return true;
-    if (request->kind == READER_FILE)
+    if (!file)
         return s_leave_file (request, rc);
     request->rc = rc;
     return false;
 }
 
 bool
-reader_advance (reader_t *self, reader_request_t *request, int result)
+reader_step_advance (reader_request_t *request, reader_file_t *file, int result)
 {
     if (request->progress.step == READER_REOPEN)
-        return s_reopened (self, request, result);
+        return s_reopened (request, file, result);
     if (request->progress.step == READER_OPEN)
         return s_opened (request, result);
     if (request->progress.step == READER_READ)
-        return s_was_read (self, request, result);
+        return s_was_read (request, file, result);
     //  Closed, whatever the result: a second close might hit a file that another thread has opened since.
     request->progress.descriptor = -1;
     return false;

@@ -12,35 +12,82 @@
 //  gives some MiB in milliseconds, and the sockets' buffers hold what comes meanwhile.  Asking for many
 //  ranges at once would win only where the disk is slower than the store.
 
-#include "reader_state.h"
+#include "reader_step.h"
 #include "catalogue_state.h"
 #include "clock.h"
+#include "peers.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { UNIT = BLOCK_DATA_UNIT_BYTES };
+enum {
+    UNIT = BLOCK_DATA_UNIT_BYTES,
+    RANGES_MAX = READER_DEPTH_MAX + CLUSTER_FETCHES_MAX     //  requests, and what the peer server wants
+};
+
+//  A range of an object that is under way, in parts.
+typedef struct {
+    reader_request_t *request;          //  that it is for; NULL: a fetch
+    cluster_fetch_t *fetch;             //  NULL too: free
+    transfer_t whole;                   //  of whole units, as far as there is room for them
+    char *url;                          //  of a sample's object; owned
+    reader_blocks_t blocks;             //  where it is kept
+    size_t data;                        //  in the cluster; SIZE_MAX: not kept in common
+    size_t wanted_begin, wanted_end;    //  of the range's bytes
+    size_t begun;                       //  bytes of it that are here, or that there is a part for
+    size_t parts;                       //  under way
+    int rc;                             //  of the first part that failed
+} range_t;
+
+typedef enum {
+    PART_FREE,
+    PART_STORE,                         //  a transfer
+    PART_PEER,                          //  a question to its home
+    PART_WAITS                          //  another part of its block is being read to be kept
+} part_way_t;
+
+typedef struct {
+    part_way_t way;
+    range_t *range;
+    transfer_t transfer;
+    peer_question_t question;
+    bool is_kept;                       //  what comes of the store
+    uint32_t tries;
+    uint64_t began_ns;                  //  of the transfer
+} part_t;
+
+typedef struct {
+    reader_t *reader;
+    transfers_t *transfers;
+    peers_t *peers;                     //  NULL: no cluster
+    range_t *ranges;                    //  RANGES_MAX of them
+    part_t *parts;                      //  as many
+    size_t parts_busy, fetches_busy;
+} store_reader_t;
 
 _Static_assert ((int) PEERS_DESCRIPTORS_MAX < (int) TRANSFERS_DESCRIPTORS_MAX, "one more wakes the reader");
 _Static_assert ((int) READER_DEPTH_MAX <= (int) PEERS_QUESTIONS_MAX, "each part may be a question");
 
 static void
-s_close_store (reader_t *self)
+s_close_store (void *state)
 {
+    store_reader_t *self = state;
     peers_destroy (&self->peers);
     transfers_destroy (&self->transfers);
     free (self->ranges);
     free (self->parts);
-    self->ranges = NULL;
-    self->parts = NULL;
+    free (self);
 }
 
 static int
-s_open_store (reader_t *self, const reader_options_t *options)
+s_open_store (void **state_p, reader_t *reader, const reader_options_t *options)
 {
-    self->ranges = calloc (READER_RANGES_MAX, sizeof *self->ranges);
-    self->parts = calloc (READER_RANGES_MAX, sizeof *self->parts);
+    store_reader_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    self->reader = reader;
+    self->ranges = calloc (RANGES_MAX, sizeof *self->ranges);
+    self->parts = calloc (RANGES_MAX, sizeof *self->parts);
     int rc = self->ranges && self->parts? transfers_new (&self->transfers, store_account (options->store),
         store_keys (options->store)): -ENOMEM;
     if (rc == 0 && options->cluster) {
@@ -49,7 +96,8 @@ s_open_store (reader_t *self, const reader_options_t *options)
     }
     if (rc)
         s_close_store (self);
-    snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
+    else
+        *state_p = self;
     return rc;
 }
 
@@ -68,18 +116,18 @@ s_keep (const reader_blocks_t *blocks, const transfer_t *transfer)
 }
 
 static void
-s_finish_request (reader_t *self, reader_range_t *range)
+s_finish_request (store_reader_t *self, range_t *range)
 {
     reader_request_t *request = range->request;
     //  It was there when its pack was opened, or its store listed.
     request->rc = range->rc == -ENOENT? -EREMCHG: range->rc;
     if (request->kind == READER_FILE && range->rc == 0)
         request->buffer->size = catalogue_file_bytes (request->catalogue, request->id, request->field);
-    reader_finish (self, request);
+    reader_finish (self->reader, request);
 }
 
 static void
-s_finish (reader_t *self, reader_range_t *range)
+s_finish (store_reader_t *self, range_t *range)
 {
     if (range->request)
         s_finish_request (self, range);
@@ -89,26 +137,26 @@ s_finish (reader_t *self, reader_range_t *range)
         self->fetches_busy--;
     }
     free (range->url);
-    *range = (reader_range_t) { .request = NULL };
+    *range = (range_t) { .request = NULL };
 }
 
 //  The part is no more.
 static void
-s_end_part (reader_t *self, reader_part_t *part)
+s_end_part (store_reader_t *self, part_t *part)
 {
     part->range->parts--;
-    part->way = READER_PART_FREE;
+    part->way = PART_FREE;
     self->parts_busy--;
 }
 
 static bool
-s_is_done (const reader_range_t *range)
+s_is_done (const range_t *range)
 {
     return range->parts == 0 && (range->begun == range->whole.bytes || range->rc);
 }
 
 static void
-s_fail (reader_range_t *range, int rc)
+s_fail (range_t *range, int rc)
 {
     range->rc = range->rc? range->rc: rc;
 }
@@ -117,19 +165,19 @@ s_fail (reader_range_t *range, int rc)
 //  -- parts
 
 static uint64_t
-s_block (const reader_range_t *range, const transfer_t *transfer)
+s_block (const range_t *range, const transfer_t *transfer)
 {
     return (range->blocks.begin + transfer->offset) / PEER_BLOCK_BYTES;
 }
 
 //  Whether another part reads something of this block to keep it.
 static bool
-s_is_being_read (const reader_t *self, const reader_part_t *part)
+s_is_being_read (const store_reader_t *self, const part_t *part)
 {
     uint64_t block = s_block (part->range, &part->transfer);
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        const reader_part_t *other = &self->parts [at];
-        bool is_under_way = other->way == READER_PART_STORE || other->way == READER_PART_PEER;
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        const part_t *other = &self->parts [at];
+        bool is_under_way = other->way == PART_STORE || other->way == PART_PEER;
         if (other != part && is_under_way && other->is_kept && other->range->data == part->range->data
         &&  s_block (other->range, &other->transfer) == block)
             return true;
@@ -139,7 +187,7 @@ s_is_being_read (const reader_t *self, const reader_part_t *part)
 
 //  Narrows the transfer to what is not on the local disk: to nothing if all is there.
 static void
-s_look_on_disk (const reader_range_t *range, transfer_t *transfer)
+s_look_on_disk (const range_t *range, transfer_t *transfer)
 {
     const reader_blocks_t *blocks = &range->blocks;
     uint64_t began_ns = clock_now_ns ();
@@ -154,7 +202,7 @@ s_look_on_disk (const reader_range_t *range, transfer_t *transfer)
 
 //  What units have more than is wanted is not read where it is not kept.
 static void
-s_trim (const reader_range_t *range, transfer_t *transfer)
+s_trim (const range_t *range, transfer_t *transfer)
 {
     uint64_t begin = range->whole.offset + range->wanted_begin,
         end = range->whole.offset + range->wanted_end;
@@ -169,7 +217,7 @@ s_trim (const reader_range_t *range, transfer_t *transfer)
 }
 
 static bool
-s_begin_transfer (reader_t *self, reader_part_t *part)
+s_begin_transfer (store_reader_t *self, part_t *part)
 {
     if (part->range->request)
         part->range->request->gets++;
@@ -186,10 +234,10 @@ s_begin_transfer (reader_t *self, reader_part_t *part)
 
 //  False: it is done, and has failed if its rc is not 0.
 static bool
-s_read_store (reader_t *self, reader_part_t *part, bool is_kept)
+s_read_store (store_reader_t *self, part_t *part, bool is_kept)
 {
-    reader_range_t *range = part->range;
-    part->way = READER_PART_STORE;
+    range_t *range = part->range;
+    part->way = PART_STORE;
     part->is_kept = is_kept;
     //  What is read afresh replaces whole units.
     if (range->blocks.data && !part->transfer.is_afresh && (!is_kept
@@ -199,7 +247,7 @@ s_read_store (reader_t *self, reader_part_t *part, bool is_kept)
 }
 
 static bool
-s_ask_home (reader_t *self, reader_part_t *part)
+s_ask_home (store_reader_t *self, part_t *part)
 {
     const transfer_t *transfer = &part->transfer;
     part->question.data = part->range->data;
@@ -208,15 +256,15 @@ s_ask_home (reader_t *self, reader_part_t *part)
     part->question.bytes = transfer->bytes;
     part->question.memory = transfer->memory;
     part->question.user = part;
-    part->way = READER_PART_PEER;
+    part->way = PART_PEER;
     return peers_ask (self->peers, &part->question);
 }
 
 //  Of a cluster's data.  False: it is done.
 static bool
-s_begin_common (reader_t *self, reader_part_t *part)
+s_begin_common (store_reader_t *self, part_t *part)
 {
-    reader_range_t *range = part->range;
+    range_t *range = part->range;
     const transfer_t *transfer = &part->transfer;
     peers_way_t way = peers_choose (self->peers, range->data, s_block (range, transfer), transfer->bytes,
         &part->question);
@@ -228,7 +276,7 @@ s_begin_common (reader_t *self, reader_part_t *part)
     if (transfer->is_afresh && way == PEERS_PEER)
         peers_renew (self->peers, range->data, range->blocks.object, transfer->offset, transfer->bytes);
     if (is_home && s_is_being_read (self, part)) {
-        part->way = READER_PART_WAITS;
+        part->way = PART_WAITS;
         return true;
     }
     if (is_home && block_data_is_full (range->blocks.data))
@@ -240,9 +288,9 @@ s_begin_common (reader_t *self, reader_part_t *part)
 
 //  Begins it, or begins it again after it waited.  False: it is done.
 static bool
-s_begin_part (reader_t *self, reader_part_t *part)
+s_begin_part (store_reader_t *self, part_t *part)
 {
-    reader_range_t *range = part->range;
+    range_t *range = part->range;
     if (range->blocks.data && !part->transfer.is_afresh)
         s_look_on_disk (range, &part->transfer);
     if (part->transfer.bytes == 0)
@@ -253,7 +301,7 @@ s_begin_part (reader_t *self, reader_part_t *part)
 //  What came has been counted: bytes of the request that neither the store nor a peer gave are the local
 //  disk's.
 static void
-s_count_cached (reader_range_t *range)
+s_count_cached (range_t *range)
 {
     reader_request_t *request = range->request;
     if (!request || !range->blocks.data)
@@ -265,12 +313,12 @@ s_count_cached (reader_range_t *range)
 
 //  The range's next bytes that are not here get a part, as long as there are free ones.
 static void
-s_go_on (reader_t *self, reader_range_t *range)
+s_go_on (store_reader_t *self, range_t *range)
 {
-    size_t most = range->fetch? READER_RANGES_MAX: READER_DEPTH_MAX;
+    size_t most = range->fetch? RANGES_MAX: READER_DEPTH_MAX;
     while (range->begun < range->whole.bytes && !range->rc && self->parts_busy < most) {
-        reader_part_t *part = self->parts;
-        while (part->way != READER_PART_FREE)
+        part_t *part = self->parts;
+        while (part->way != PART_FREE)
             part++;
         size_t bytes = range->whole.bytes - range->begun;
         uint64_t offset = range->whole.offset + range->begun;
@@ -278,7 +326,7 @@ s_go_on (reader_t *self, reader_range_t *range)
             uint64_t left = PEER_BLOCK_BYTES - (range->blocks.begin + offset) % PEER_BLOCK_BYTES;
             bytes = left < bytes? (size_t) left: bytes;
         }
-        *part = (reader_part_t) { .way = READER_PART_WAITS, .range = range, .transfer = range->whole };
+        *part = (part_t) { .way = PART_WAITS, .range = range, .transfer = range->whole };
         part->transfer.offset = offset;
         part->transfer.memory += range->begun;
         part->transfer.bytes = bytes;
@@ -296,19 +344,19 @@ s_go_on (reader_t *self, reader_range_t *range)
 
 //  The connection broke, and some bytes came or it is to be tried at least so often.
 static bool
-s_goes_on (reader_t *self, reader_part_t *part)
+s_goes_on (store_reader_t *self, part_t *part)
 {
     return part->transfer.rc == -ECONNRESET && ++part->tries < READER_TRIES && s_begin_transfer (self, part);
 }
 
 //  Parts of its block that waited look again.
 static void
-s_wake (reader_t *self, size_t data, uint64_t block)
+s_wake (store_reader_t *self, size_t data, uint64_t block)
 {
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        reader_part_t *part = &self->parts [at];
-        reader_range_t *range = part->range;
-        if (part->way != READER_PART_WAITS || range->data != data
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        part_t *part = &self->parts [at];
+        range_t *range = part->range;
+        if (part->way != PART_WAITS || range->data != data
             || s_block (range, &part->transfer) != block)
             continue;
         if (s_begin_part (self, part))
@@ -324,10 +372,10 @@ s_wake (reader_t *self, size_t data, uint64_t block)
 //  The part has ended.  Its bytes are kept if they are good: before the peer server has the memory of a
 //  fetch, but after a request's clock was stopped, since the time is the local disk's.
 static void
-s_on_end (reader_t *self, reader_part_t *part)
+s_on_end (store_reader_t *self, part_t *part)
 {
     //  Copies: the last part ends its range.
-    reader_range_t *range = part->range;
+    range_t *range = part->range;
     const transfer_t transfer = part->transfer;
     const reader_blocks_t blocks = range->blocks;
     size_t data = range->data;
@@ -347,7 +395,7 @@ s_on_end (reader_t *self, reader_part_t *part)
 }
 
 static void
-s_on_transfer (reader_t *self, reader_part_t *part)
+s_on_transfer (store_reader_t *self, part_t *part)
 {
     if (self->peers)
         peers_store_end (self->peers, part->transfer.bytes, part->transfer.done,
@@ -364,7 +412,7 @@ s_on_transfer (reader_t *self, reader_part_t *part)
 }
 
 static void
-s_on_answer (reader_t *self, reader_part_t *part)
+s_on_answer (store_reader_t *self, part_t *part)
 {
     reader_request_t *request = part->range->request;
     const peer_question_t *question = &part->question;
@@ -383,7 +431,7 @@ s_on_answer (reader_t *self, reader_part_t *part)
 
 //  Widens the range to whole units if there is room for them.
 static void
-s_widen (reader_range_t *range)
+s_widen (range_t *range)
 {
     transfer_t *whole = &range->whole;
     uint64_t begin = whole->offset / UNIT * UNIT, end = block_data_next (whole->offset, whole->bytes);
@@ -397,9 +445,9 @@ s_widen (reader_range_t *range)
 }
 
 static void
-s_of_file (const reader_t *self, uint32_t number, reader_range_t *range)
+s_of_file (const store_reader_t *self, uint32_t number, range_t *range)
 {
-    const reader_file_t *file = &self->files [number];
+    const reader_file_t *file = reader_file (self->reader, number);
     range->whole.url = file->path;
     range->whole.version = file->version;
     range->blocks = file->blocks;
@@ -407,7 +455,7 @@ s_of_file (const reader_t *self, uint32_t number, reader_range_t *range)
 
 //  A sample's object.  0 or -errno.
 static int
-s_of_object (const catalogue_t *catalogue, uint32_t id, size_t field, reader_range_t *range)
+s_of_object (const catalogue_t *catalogue, uint32_t id, size_t field, range_t *range)
 {
     int rc;
     uint64_t bytes = catalogue_file_bytes (catalogue, id, field);
@@ -424,7 +472,7 @@ s_of_object (const catalogue_t *catalogue, uint32_t id, size_t field, reader_ran
 
 //  All of it, into the request's buffer.
 static int
-s_prepare_object (const reader_request_t *request, reader_range_t *range)
+s_prepare_object (const reader_request_t *request, range_t *range)
 {
     uint64_t bytes = catalogue_file_bytes (request->catalogue, request->id, request->field);
     request->buffer->size = 0;
@@ -436,10 +484,10 @@ s_prepare_object (const reader_request_t *request, reader_range_t *range)
     return rc? rc: s_of_object (request->catalogue, request->id, request->field, range);
 }
 
-static reader_range_t *
-s_free_range (reader_t *self)
+static range_t *
+s_free_range (store_reader_t *self)
 {
-    reader_range_t *range = self->ranges;
+    range_t *range = self->ranges;
     while (range->request || range->fetch)
         range++;
     return range;
@@ -447,7 +495,7 @@ s_free_range (reader_t *self)
 
 //  True: it is under way; false: it is done.
 static bool
-s_begin (reader_t *self, reader_range_t *range, int rc)
+s_begin (store_reader_t *self, range_t *range, int rc)
 {
     range->data = self->peers? peers_data (self->peers, range->blocks.data): SIZE_MAX;
     range->wanted_end = range->whole.bytes;
@@ -462,13 +510,10 @@ s_begin (reader_t *self, reader_range_t *range, int rc)
 }
 
 static bool
-s_start (reader_t *self, reader_request_t *request)
+s_start (store_reader_t *self, reader_request_t *request)
 {
-    reader_range_t *range = s_free_range (self);
-    *range = (reader_range_t) { .request = request, .whole = { .is_afresh = request->is_afresh } };
-    self->in_flight++;
-    request->in_flight = self->in_flight;
-    request->progress.began_ns = clock_now_ns ();
+    range_t *range = s_free_range (self);
+    *range = (range_t) { .request = request, .whole = { .is_afresh = request->is_afresh } };
     if (request->kind == READER_FILE)
         return s_begin (self, range, s_prepare_object (request, range));
     range->whole.offset = request->offset;
@@ -479,11 +524,11 @@ s_start (reader_t *self, reader_request_t *request)
 }
 
 static void
-s_start_fetch (reader_t *self, cluster_fetch_t *fetch)
+s_start_fetch (store_reader_t *self, cluster_fetch_t *fetch)
 {
-    reader_range_t *range = s_free_range (self);
+    range_t *range = s_free_range (self);
     const cluster_data_t *data = fetch->data;
-    *range = (reader_range_t) { .fetch = fetch, .whole = { .offset = fetch->offset, .bytes = fetch->bytes,
+    *range = (range_t) { .fetch = fetch, .whole = { .offset = fetch->offset, .bytes = fetch->bytes,
         .memory = fetch->memory } };
     self->fetches_busy++;
     int rc = 0;
@@ -498,21 +543,22 @@ s_start_fetch (reader_t *self, cluster_fetch_t *fetch)
 //  -- turns
 
 static void
-s_cancel_store (reader_t *self)
+s_cancel_store (void *state)
 {
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        reader_part_t *part = &self->parts [at];
-        if (part->way == READER_PART_FREE)
+    store_reader_t *self = state;
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        part_t *part = &self->parts [at];
+        if (part->way == PART_FREE)
             continue;
-        if (part->way == READER_PART_STORE)
+        if (part->way == PART_STORE)
             transfers_drop (self->transfers, &part->transfer);
-        if (part->way == READER_PART_PEER)
+        if (part->way == PART_PEER)
             peers_drop (self->peers, &part->question);
         s_fail (part->range, -ECANCELED);
         s_end_part (self, part);
     }
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        reader_range_t *range = &self->ranges [at];
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        range_t *range = &self->ranges [at];
         if (range->request || range->fetch) {
             s_fail (range, -ECANCELED);
             s_finish (self, range);
@@ -522,17 +568,17 @@ s_cancel_store (reader_t *self)
 
 //  The part of the requests' bytes that is still to come, in requests.
 static double
-s_to_come (const reader_t *self)
+s_to_come (const store_reader_t *self)
 {
     double to_come = 0;
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        const reader_range_t *range = &self->ranges [at];
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        const range_t *range = &self->ranges [at];
         if (range->request && range->whole.bytes > 0)
             to_come += (double) (range->whole.bytes - range->begun) / (double) range->whole.bytes;
     }
-    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
-        const reader_part_t *part = &self->parts [at];
-        if (part->way != READER_PART_FREE && part->range->request)
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        const part_t *part = &self->parts [at];
+        if (part->way != PART_FREE && part->range->request)
             to_come += (double) (part->transfer.bytes - part->transfer.done)
                 / (double) part->range->whole.bytes;
     }
@@ -544,24 +590,24 @@ s_to_come (const reader_t *self)
 //  is still to come: a request begins whenever as much as one has come, and up to twice as many are under
 //  way.
 static bool
-s_may_start (const reader_t *self)
+s_may_start (const store_reader_t *self)
 {
-    if (self->in_flight < self->depth)
+    uint32_t in_flight = reader_in_flight (self->reader), depth = reader_depth (self->reader);
+    if (in_flight < depth)
         return true;
-    return self->in_flight < 2 * self->depth && self->in_flight < READER_DEPTH_MAX
-        && s_to_come (self) <= self->depth - 1;
+    return in_flight < 2 * depth && in_flight < READER_DEPTH_MAX && s_to_come (self) <= depth - 1;
 }
 
 //  What others wait for comes first: each fetch is for a question of theirs.
 static void
-s_start_waiting (reader_t *self)
+s_start_waiting (store_reader_t *self)
 {
     cluster_fetch_t *fetch;
     while (self->peers && self->fetches_busy < CLUSTER_FETCHES_MAX
         && (fetch = peers_next_fetch (self->peers)))
         s_start_fetch (self, fetch);
-    for (size_t at = 0; self->peers && at < READER_RANGES_MAX; at++) {
-        reader_range_t *range = &self->ranges [at];
+    for (size_t at = 0; self->peers && at < RANGES_MAX; at++) {
+        range_t *range = &self->ranges [at];
         if ((range->request || range->fetch) && range->begun < range->whole.bytes) {
             s_go_on (self, range);
             if (s_is_done (range))
@@ -569,14 +615,16 @@ s_start_waiting (reader_t *self)
         }
     }
     //  One that is done at once ends the turn: transfers go on between reads of the local disk.
-    while (self->waiting.first && s_may_start (self))
-        if (!s_start (self, reader_first (&self->waiting)))
+    reader_request_t *request;
+    while (s_may_start (self) && (request = reader_begin (self->reader)))
+        if (!s_start (self, request))
             break;
 }
 
 static void
-s_turn_store (reader_t *self)
+s_turn_store (void *state)
 {
+    store_reader_t *self = state;
     s_start_waiting (self);
     transfers_wait (self->transfers, NULL, 0, 0);
     for (transfer_t *transfer; (transfer = transfers_take (self->transfers));)
@@ -586,10 +634,11 @@ s_turn_store (reader_t *self)
 }
 
 static void
-s_wait_store (reader_t *self, int wake_descriptor)
+s_wait_store (void *state, int wake_descriptor)
 {
+    store_reader_t *self = state;
     s_turn_store (self);
-    if (self->done.count > 0 || (self->in_flight == 0 && wake_descriptor < 0))
+    if (reader_has_done (self->reader) || (reader_in_flight (self->reader) == 0 && wake_descriptor < 0))
         return;
     int descriptors [TRANSFERS_DESCRIPTORS_MAX], patience_ms = -1;
     size_t count = 0;
@@ -605,5 +654,5 @@ s_wait_store (reader_t *self, int wake_descriptor)
 
 const reader_backend_t reader_store = {
     .open = s_open_store, .close = s_close_store, .cancel = s_cancel_store, .turn = s_turn_store,
-    .wait = s_wait_store
+    .wait = s_wait_store, .mode = transfers_library
 };

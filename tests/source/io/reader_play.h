@@ -6,8 +6,9 @@
 #ifndef READER_PLAY_H
 #define READER_PLAY_H
 #include <limits.h>
+#include <liburing.h>
 #include "pattern.h"
-#include "reader_state.h"
+#include "reader_step.h"
 #include "scratch.h"
 
 //  -- results and calls that fail when told to
@@ -95,10 +96,10 @@ play_spoil (const reader_request_t *request, size_t bytes)
     memset ((request->kind == READER_RANGE? request->memory: request->buffer->bytes) + at, 0xee, bytes);
 }
 
-bool __real_reader_advance (reader_t *self, reader_request_t *request, int result);
-bool __wrap_reader_advance (reader_t *self, reader_request_t *request, int result);
+bool __real_reader_step_advance (reader_request_t *request, reader_file_t *file, int result);
+bool __wrap_reader_step_advance (reader_request_t *request, reader_file_t *file, int result);
 bool
-__wrap_reader_advance (reader_t *self, reader_request_t *request, int result)
+__wrap_reader_step_advance (reader_request_t *request, reader_file_t *file, int result)
 {
     bool reads = request->progress.step == READER_READ;
     if (play_twist.halting && reads && result > 0) {
@@ -116,7 +117,7 @@ __wrap_reader_advance (reader_t *self, reader_request_t *request, int result)
         result = play_twist.result == PLAY_HALF? (result > 1? result / 2: result):
             play_twist.result == PLAY_NOTHING? 0: play_twist.result;
     }
-    return __real_reader_advance (self, request, result);
+    return __real_reader_step_advance (request, file, result);
 }
 
 

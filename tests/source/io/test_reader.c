@@ -13,7 +13,6 @@
 #include "effort.h"
 #include "pattern.h"
 #include "reader_play.h"
-#include "reader_state.h"
 #include "seed.h"
 
 enum { RANGES_MAX = 64 };
@@ -42,7 +41,7 @@ test_ranges_hold_what_the_file_does (void **state)
                 play_submit (reader, &items [index]);
                 if (test_below (&random, 8) == 0)
                     reader_wait (reader, -1);
-                assert_true (reader->in_flight <= depth);
+                assert_true (reader_in_flight (reader) <= depth);
             }
             assert_int_equal (play_finish (reader), 0);
             for (size_t index = 0; index < count; index++) {
@@ -123,11 +122,10 @@ s_read_byte (reader_t *reader, uint32_t file, bool is_afresh)
 static void
 s_spoil_descriptor (reader_t *reader, uint32_t file, const char *path)
 {
-    int flags = fcntl (reader->files [file].descriptor, F_GETFL),
+    int descriptor = reader_file (reader, file)->descriptor, flags = fcntl (descriptor, F_GETFL),
         other = open (path, O_RDONLY | O_CLOEXEC | (flags & O_DIRECT));
     assert_true (other >= 0);
-    assert_int_equal (dup3 (other, reader->files [file].descriptor, O_CLOEXEC),
-        reader->files [file].descriptor);
+    assert_int_equal (dup3 (other, descriptor, O_CLOEXEC), descriptor);
     close (other);
 }
 
@@ -189,7 +187,7 @@ test_direct_is_left_while_it_is_opened_anew (void **state)
         reader_t *reader = play_reader (world, &PLAY_MODES [mode], 4);
         if (!reader)
             continue;
-        atomic_store (&reader->files [0].direct, false);
+        atomic_store (&reader_file (reader, 0)->direct, false);
         assert_int_equal (play_read_one (reader, 0, 5001, 3001), 0);
         assert_int_equal (play_read_one (reader, 1, 5001, 3001), 0);
         reader_destroy (&reader);

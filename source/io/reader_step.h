@@ -1,0 +1,50 @@
+/*  reader_step -- a request to the file system as a row of operations: which is next, and what a result
+ *  means.
+ *
+ *      a range     READ (until all is there)
+ *      a file      OPEN, READ (until all is there; none for an empty file), CLOSE
+ *      afresh      REOPEN before these
+ *
+ *  reader.c carries the operations out.  No system call that may wait for a disk is made here.
+ */
+#ifndef READER_STEP_H
+#define READER_STEP_H
+#include <stdatomic.h>
+#include "reader.h"
+
+typedef enum { READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
+
+//  A file of ranges, or an object of a store.
+typedef struct reader_file {
+    int descriptor;                     //  -1: an object
+    atomic_bool direct;
+    char *path;                         //  of an object: its URL
+    uint64_t bytes, inode;              //  when it was opened
+    char version [TRANSFER_VERSION_BYTES];      //  of an object
+    reader_blocks_t blocks;             //  of an object
+} reader_file_t;
+
+//  The parameters of one read.
+typedef struct {
+    uint8_t *memory;
+    uint32_t bytes;
+    uint64_t offset;
+} reader_read_t;
+
+//  In all of these, file is the range's; NULL: the request is for a sample's file.
+
+//  True: there is an operation to carry out; false: done, with rc.
+bool reader_step_begin (reader_request_t *request, reader_file_t *file);
+//  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every
+//  result of the ring and of a system call passes through here.
+bool reader_step_advance (reader_request_t *request, reader_file_t *file, int result);
+//  READ: what to read now.
+reader_read_t reader_step_read (reader_request_t *request, const reader_file_t *file);
+int reader_step_descriptor (const reader_request_t *request, const reader_file_t *file);
+//  OPEN: the file, below reader_step_root; path has PATH_MAX bytes.
+void reader_step_path (const reader_request_t *request, char *path);
+int reader_step_root (const reader_request_t *request);
+//  REOPEN: what to open, and how; the path lives as long as the file or the catalogue.
+const char *reader_step_again (const reader_request_t *request, const reader_file_t *file, int *flags_p);
+
+#endif
