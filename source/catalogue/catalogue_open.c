@@ -121,7 +121,7 @@ s_label_by_class (draft_t *draft)
     column_t *column = &self->columns [self->column_count++];
     *column = (column_t) { .name = "label", .kind = COLUMN_CLASS, .length = 1 };
     catalogue_column_describe (column);
-    return self->fields [0].store? catalogue_listing_walk (draft): catalogue_walk (draft);
+    return catalogue_walk (draft);
 }
 
 

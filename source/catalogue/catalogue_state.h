@@ -3,8 +3,7 @@
  *      catalogue.c             life, answers, reading
  *      catalogue_draft.c       errors, memory, lists of folders, finding by name
  *      catalogue_open.c        opens what is given, and calls those below
- *      catalogue_classes.c     an ImageFolder becomes samples; what a list's shares with it
- *      catalogue_listing.c     a list of a store's objects becomes samples
+ *      catalogue_classes.c     an ImageFolder becomes samples, of a disk or of the list of a store's objects
  *      splits.c                folders that are splits and would become classes
  *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
@@ -177,10 +176,8 @@ typedef struct {
 } draft_t;
 
 //  These fill the catalogue, in this order: 0, or -errno with the reason in error; then destroy it.  An
-//  ImageFolder: classes, directories, samples.
+//  ImageFolder, on a disk or in the list of a store's objects: classes, directories, samples.
 int catalogue_walk (draft_t *draft);
-//  The same from the list of a store's objects.
-int catalogue_listing_walk (draft_t *draft);
 //  Finds every sample's file in the further fields.  Their roots are open.
 int catalogue_fields_find (draft_t *draft);
 //  Lists the objects of the field's store.
@@ -218,26 +215,8 @@ typedef struct {
 shown_t catalogue_shown (const char *text, size_t length);
 
 
-//  -- classes (catalogue_classes.c)
+//  -- classes and splits (catalogue_classes.c, splits.c)
 
-//  Classes without a sample.
-enum { EMPTY_SHOWN_MAX = 5 };       //  that an error names; the rest is counted
-enum { EXTENSION_BYTES_MAX = 16 };
-typedef struct {
-    size_t count;
-    size_t labels [EMPTY_SHOWN_MAX];
-    char other [EXTENSION_BYTES_MAX + 1];       //  the extension of a file that is no sample; "": of none
-} empty_classes_t;
-
-int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
-//  file: one that is there in place of class folders, if possible of a kind of which packs are made; or "".
-int catalogue_fail_no_classes (const draft_t *draft, const char *file);
-//  Whether another file says more: tar files before Parquet and the like, which may be about them, and these
-//  before a CSV.
-bool catalogue_tells_more (const char *file, const char *than);
-void catalogue_note_empty (empty_classes_t *empty, size_t label);
-//  What is wrong with class folders, if anything: 0, or -errno.
-int catalogue_judge_classes (const draft_t *draft, const empty_classes_t *empty);
 //  Where the files lie that are judged here.
 typedef enum {
     CATALOGUE_SPLITS_OF_FOLDER,     //  class folders
@@ -309,12 +288,6 @@ int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
 //  The text must end in a zero or another ASCII character, over which nothing is read.
 uint32_t catalogue_code_point (const uint8_t **at_p);
-//  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; it differs
-//  only between names that are not UTF-8 and others.
-int catalogue_compare (const char *left, const char *right);
-//  Whether the name of a file in a class folder ends in one of the extensions (".wav,.flac"), in any case;
-//  else notes its own.
-bool catalogue_is_wanted (const char *name, const char *extensions, empty_classes_t *empty);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
 //  Whether the text is one of these lists.
