@@ -86,14 +86,6 @@ catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes)
     return grown;
 }
 
-//  A realloc that fails to shrink leaves the block as it was.
-void *
-catalogue_trimmed (void *items, size_t count, size_t item_bytes)
-{
-    void *trimmed = count? reallocarray (items, count, item_bytes): NULL;
-    return trimmed? trimmed: items;
-}
-
 int
 catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length,
     uint64_t *offset_p)

@@ -2,10 +2,10 @@
  *
  *      catalogue.c             life, answers, reading
  *      catalogue_draft.c       errors, memory, lists of folders, finding by name
- *      catalogue_open.c        opens what is given, and calls those below
+ *      catalogue_open.c        opens what is given, calls those below, and finds each further field's file
+ *                              of every sample
  *      catalogue_classes.c     an ImageFolder becomes samples, of a disk or of the list of a store's objects
  *      splits.c                folders that are splits and would become classes
- *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
  *                              catalogue_jsonl.c
  *      pack_open.c             a pack: all of this points into its index, which pack_validate.c has looked
@@ -178,8 +178,6 @@ typedef struct {
 //  These fill the catalogue, in this order: 0, or -errno with the reason in error; then destroy it.  An
 //  ImageFolder, on a disk or in the list of a store's objects: classes, directories, samples.
 int catalogue_walk (draft_t *draft);
-//  Finds every sample's file in the further fields.  Their roots are open.
-int catalogue_fields_find (draft_t *draft);
 //  Lists the objects of the field's store.
 int catalogue_listing_fetch (draft_t *draft, field_t *field);
 //  The whole of an object of field 0's store, and a zero behind it; *text_p is the caller's.
@@ -235,8 +233,6 @@ int catalogue_number_classes (const draft_t *draft, const catalogue_t *of);
 
 //  Room for needed items, at least doubling.  NULL: items is as it was.
 void *catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes);
-//  Gives spare room back.
-void *catalogue_trimmed (void *items, size_t count, size_t item_bytes);
 //  Appends "parent/text", or text alone if parent is NULL, and a zero.  text is not in the arena, which may
 //  move.  -ENOMEM without a sentence.
 int catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length,
