@@ -1,6 +1,6 @@
 //  The catalogue's life, its answers, and reading a sample; catalogue_open.c makes it.
 
-#include "pack_state.h"
+#include "catalogue_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,8 @@ catalogue_destroy (catalogue_t **self_p)
     if (!self)
         return;
     assert (self->magic == CATALOGUE_MAGIC);
-    pack_detach (self);
+    if (self->pack)
+        self->packed->detach (self);
     for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++) {
         field_t *field = &self->fields [index];
         if (field->root_fd >= 0)
@@ -94,6 +95,13 @@ s_column (const catalogue_t *self, size_t label)
     assert (self && self->magic == CATALOGUE_MAGIC);
     assert (label < self->column_count);
     return &self->columns [label];
+}
+
+const struct pack *
+catalogue_pack (const catalogue_t *self)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    return self->pack;
 }
 
 uint32_t
@@ -406,7 +414,7 @@ static int
 s_read_packed (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
 {
     int rc = catalogue_make_room (buffer, bytes);
-    return rc? rc: pack_read (self->pack, id, field, buffer->bytes);
+    return rc? rc: self->packed->read (self->pack, id, field, buffer->bytes);
 }
 
 int

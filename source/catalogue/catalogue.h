@@ -31,6 +31,7 @@
 
 typedef struct catalogue catalogue_t;
 struct store;                       //  store.h
+struct pack;                        //  pack.h
 
 enum {
     CATALOGUE_FIELDS_MAX = 8,           //  the samples' own files included
@@ -97,6 +98,8 @@ int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, ch
     size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);
 
+//  NULL: the catalogue is one of plain files.  Lent for the catalogue's life.
+const struct pack *catalogue_pack (const catalogue_t *self);
 uint32_t catalogue_samples (const catalogue_t *self);
 //  0 if the labels come from a labels file.  Those of classes_of, if there is one.
 uint32_t catalogue_classes (const catalogue_t *self);

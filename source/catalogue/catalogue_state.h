@@ -8,8 +8,8 @@
  *      splits.c                folders that are splits and would become classes
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
  *                              catalogue_jsonl.c
- *      pack_open.c             a pack: all of this points into its index, which pack_validate.c has looked
- *                              through; pack_state.h
+ *      pack.c                  a pack: all of this points into its index, which pack_index.c has looked
+ *                              through
  *
  *  Memory: all names are in one arena, each ended by a zero, and are known by their offset in it; a
  *  directory's path is stored once.  ImageNet's training set takes 45 bytes a sample: 24 for the record, 21
@@ -125,6 +125,14 @@ typedef struct {
     size_t value_limit;
 } column_t;
 
+//  What a catalogue leaves to its pack (pack.c).
+typedef struct {
+    //  A whole file of a sample, into room for its bytes.  As catalogue_read.
+    int (*read) (const struct pack *pack, uint32_t id, size_t field, uint8_t *target);
+    //  Frees the pack, and clears all pointers into it.
+    void (*detach) (catalogue_t *catalogue);
+} catalogue_packed_t;
+
 struct catalogue {
     uint32_t magic;
     char doubts [CATALOGUE_DOUBTS_MAX] [CATALOGUE_DOUBT_BYTES];
@@ -152,7 +160,15 @@ struct catalogue {
     uint32_t *numbers;              //  by own class: its number there; NULL: its own
     struct pack *pack;              //  NULL: plain files; else arena, classes .. files and values are in its
                                     //  index
+    const catalogue_packed_t *packed;       //  of the pack
 };
+
+//  Bytes of one of a packed sample's files: of its fields, and behind them the rows of its JPEG.
+static inline size_t
+catalogue_packed_bytes (const catalogue_t *self, uint32_t id, size_t file)
+{
+    return file? self->fields [file].files [id].bytes: self->samples [id].bytes;
+}
 
 //  Empty, for catalogue_destroy.  NULL: no memory.
 catalogue_t *catalogue_new (void);
@@ -160,7 +176,7 @@ catalogue_t *catalogue_new (void);
 char *catalogue_doubt_new (catalogue_t *self);
 
 //  A catalogue while it is made, and the place of the sentence if that fails.
-typedef struct {
+typedef struct draft {
     catalogue_t *self;
     const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
     const char *labels;             //  as in the options

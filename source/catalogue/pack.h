@@ -17,7 +17,7 @@
 #include "pack_format.h"
 #include "store.h"
 
-typedef struct pack pack_t;
+typedef struct pack pack_t;             //  catalogue_pack gives it
 
 //  A range of a volume, in bytes.
 typedef struct {
@@ -26,9 +26,8 @@ typedef struct {
     size_t bytes;
 } pack_range_t;
 
-//  NULL: the catalogue is one of plain files.  Lent for the catalogue's life.
-const pack_t *catalogue_pack (const catalogue_t *catalogue);
-
+//  PACK_ID_BYTES, which each volume has in its header; lent.
+const uint8_t *pack_id (const pack_t *self);
 //  What the writer noted of how it was made: a JSON object, as the writer wrote it; NULL: nothing.  Lent.
 const char *pack_note (const pack_t *self);
 uint32_t pack_samples (const pack_t *self);
@@ -51,6 +50,8 @@ const store_t *pack_store (const pack_t *self);
 const char *pack_volume_url (const pack_t *self, uint32_t volume);
 const char *pack_volume_version (const pack_t *self, uint32_t volume);
 uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
+//  The size of a volume in a store, as it is now: 0 or -errno.
+int pack_object_bytes (const pack_t *self, uint32_t volume, uint64_t *bytes_p);
 //  Of a pack in a store, opened with a cache: where its volumes are kept on the local disk; lent.  NULL:
 //  nowhere, and *rc_p is 0 (no cache), -ENODATA (the store gives a volume no ETag), or why not
 //  (block_data_open).
@@ -79,5 +80,11 @@ bool pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *
 
 //  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.
 pack_volume_header_t pack_volume_header (uint32_t volume, const uint8_t *pack);
+
+struct draft;                           //  catalogue_state.h
+
+//  Makes the draft's catalogue that of a lent index (pack_index_check).  0, or -errno and a sentence; then
+//  destroy the catalogue.  For pack.c and its fuzz target.
+int pack_attach (struct draft *draft, const char *path, const uint8_t *bytes, size_t size);
 
 #endif

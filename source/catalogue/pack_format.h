@@ -150,4 +150,11 @@ _Static_assert (sizeof (pack_directory_t) == 16 && sizeof (pack_sample_t) == 24 
     && sizeof (pack_volume_t) == 16, "records are drawn in docs/format.md");
 _Static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "mapped as it is");
 
+//  Bytes rounded up to a multiple of unit, a power of two.
+static inline uint64_t
+pack_aligned (uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) & ~(unit - 1);
+}
+
 #endif

@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "catalogue_state.h"
+#include "pack.h"
 #include "pack_index.h"
-#include "pack_state.h"
 
 typedef struct {
     const catalogue_t *catalogue;
@@ -211,7 +212,7 @@ s_is_zero (const uint8_t *bytes, size_t size)
 static const char *
 s_header_fault (const scan_t *self, const uint8_t *block)
 {
-    pack_volume_header_t header, expected = pack_volume_header (self->volume, self->pack->header->pack);
+    pack_volume_header_t header, expected = pack_volume_header (self->volume, pack_id (self->pack));
     memcpy (&header, block, sizeof header);
     if (memcmp (&header, &expected, sizeof header) == 0)
         return s_is_zero (block + sizeof header, PACK_BLOCK_BYTES - sizeof header)? NULL
@@ -219,7 +220,7 @@ s_header_fault (const scan_t *self, const uint8_t *block)
     expected = pack_volume_header (header.volume, header.pack);
     if (memcmp (header.magic, expected.magic, sizeof header.magic) || header.checksum != expected.checksum)
         return "has a damaged header";
-    if (memcmp (header.pack, self->pack->header->pack, sizeof header.pack))
+    if (memcmp (header.pack, pack_id (self->pack), sizeof header.pack))
         return "belongs to another pack";
     return header.volume == self->volume? "has a damaged header": "is another volume under this name";
 }

@@ -428,7 +428,7 @@ s_take (filling_t *self, const pack_item_t *item)
         size_t size = item->bytes [field];
         assert (size <= UINT32_MAX);
         files [field] = (packing_file_t) { .bytes = (uint32_t) size,
-            .checksum = pack_checksum (item->files [field], size) };
+            .checksum = pack_index_checksum (item->files [field], size) };
         rc = s_put (self, bucket, item->files [field], size);
         if (rc)
             return rc;

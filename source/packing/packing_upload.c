@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "disk_sync.h"
+#include "pack.h"
 #include "pack_index.h"
 #include "pool.h"
 #include "store.h"

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "disk_sync.h"
+#include "pack.h"
 #include "pack_index.h"
 #include "packing_upload.h"
 
@@ -334,7 +335,7 @@ s_is_sound (const writing_t *self, uint32_t id, const uint8_t *bytes)
     size_t sample_files = self->packing->journal.sample_files;
     for (size_t index = 0; index < sample_files; index++) {
         packing_file_t file = self->packing->files [id * sample_files + index];
-        if (pack_checksum (bytes, file.bytes) != file.checksum)
+        if (pack_index_checksum (bytes, file.bytes) != file.checksum)
             return false;
         bytes += file.bytes;
     }

@@ -46,7 +46,7 @@ s_copy (sort_t *self, uint32_t id)
     self->places [id] = (pack_place_t) { .offset = self->at, .position = id };
     for (size_t field = 0; rc == 0 && field < fields; field++) {
         rc = catalogue_read (self->catalogue, id, field, &self->buffer);
-        self->checksums [id * fields + field] = pack_checksum (self->buffer.bytes, self->buffer.size);
+        self->checksums [id * fields + field] = pack_index_checksum (self->buffer.bytes, self->buffer.size);
         if (rc == 0)
             rc = s_write (self, self->buffer.bytes, self->buffer.size);
     }

@@ -111,7 +111,7 @@ s_read_files (work_task_t *task)
         good = field < catalogue_fields (task->catalogue)
             && catalogue_read (task->catalogue, (uint32_t) task->wire.id, field, buffer) == 0;
         if (good)
-            checksum += (file + 1) * pack_checksum (buffer->bytes, buffer->size);
+            checksum += (file + 1) * pack_index_checksum (buffer->bytes, buffer->size);
     }
     return good && checksum == task->wire.checksum;
 }

@@ -450,7 +450,7 @@ s_checksum (const remote_task_t *task)
 {
     uint64_t checksum = 0;
     for (size_t file = 0; file < task->files; file++)
-        checksum += (file + 1) * pack_checksum (task->sample.files [file].bytes,
+        checksum += (file + 1) * pack_index_checksum (task->sample.files [file].bytes,
             task->sample.files [file].size);
     return checksum;
 }

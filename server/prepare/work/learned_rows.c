@@ -136,7 +136,7 @@ learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
 bool
 learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
 {
-    if (!entry || entry->checksum != pack_checksum (file->bytes, file->size))
+    if (!entry || entry->checksum != pack_index_checksum (file->bytes, file->size))
         return false;
     file->rows = entry->bytes;
     file->rows_bytes = entry->size;
@@ -151,7 +151,8 @@ learned_rows_found (decoder_t *decoder, const decoder_file_t *file, const learne
     size_t size = decoder_learned (decoder, &rows);
     if (size == 0)
         return NULL;
-    return learned_rows_entry (told? told->checksum: pack_checksum (file->bytes, file->size), rows, size);
+    return learned_rows_entry (told? told->checksum: pack_index_checksum (file->bytes, file->size), rows,
+        size);
 }
 
 void
@@ -272,7 +273,7 @@ s_take (learned_rows_t *self, const uint8_t *bytes, size_t size, const char *fin
     memcpy (&checksum, end, CHECKSUM_BYTES);
     expected.entries = header.entries;
     if (memcmp (&header, &expected, sizeof header) != 0
-    ||  checksum != pack_checksum (bytes, size - CHECKSUM_BYTES)
+    ||  checksum != pack_index_checksum (bytes, size - CHECKSUM_BYTES)
     ||  !s_is_whole (bytes + sizeof header, end, &header))
         return -EBADMSG;
     return s_take_entries (self, bytes + sizeof header, header.entries);
@@ -321,7 +322,7 @@ s_text (learned_rows_t *self, const char *fingerprint, size_t *size_p)
         learned_rows_release (entry);
     }
     bool fine = fflush (stream) == 0;
-    uint64_t checksum = fine? pack_checksum (text, *size_p): 0;
+    uint64_t checksum = fine? pack_index_checksum (text, *size_p): 0;
     fwrite (&checksum, sizeof checksum, 1, stream);
     fine = fine && !ferror (stream);
     if (fclose (stream) == 0 && fine)

@@ -36,7 +36,7 @@ typedef struct {
 
 //  Immutable.
 typedef struct {
-    uint64_t checksum;          //  pack_checksum of the file
+    uint64_t checksum;          //  pack_index_checksum of the file
     uint32_t users;             //  the broker's thread's: tasks to which it is lent, and the table
     uint32_t size;
     uint8_t bytes [];

@@ -54,8 +54,8 @@ static void
 s_learn (task_t *task, const remote_result_t *result)
 {
     if (!task->packed && task->has_room && result->rows.size > 0)
-        task->learned = learned_rows_entry (pack_checksum (task->buffers [0].bytes, task->buffers [0].size),
-            result->rows.data, result->rows.size);
+        task->learned = learned_rows_entry (pack_index_checksum (task->buffers [0].bytes,
+            task->buffers [0].size), result->rows.data, result->rows.size);
 }
 
 static void

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "pack.h"
 #include "pack_index.h"
 #include "seed.h"
 
@@ -87,7 +88,7 @@ small_pack_put_sample (small_pack_t *self, uint32_t position)
     for (size_t field = 0; field < fields; field++) {
         catalogue_buffer_t buffer = { 0 };
         SMALL_PACK_NEED (catalogue_read (self->catalogue, id, field, &buffer) == 0);
-        self->checksums [id * fields + field] = pack_checksum (buffer.bytes, buffer.size);
+        self->checksums [id * fields + field] = pack_index_checksum (buffer.bytes, buffer.size);
         small_pack_put (self, buffer.bytes, buffer.size);
         free (buffer.bytes);
     }

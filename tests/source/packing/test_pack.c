@@ -9,7 +9,8 @@
 
 #include "data_folder.h"
 #include "packed_folder.h"
-#include "pack_state.h"
+#include "catalogue_state.h"
+#include "pack.h"
 #include "seed.h"
 #include "small_pack.h"
 
@@ -250,12 +251,12 @@ assert_sample (const catalogue_t *source, const pack_t *pack, uint32_t id, const
 
 //  A byte wrong in each field in turn.
 static void
-assert_damage_is_seen (const pack_t *pack, uint32_t id, const uint8_t *bytes)
+assert_damage_is_seen (const catalogue_t *catalogue, const pack_t *pack, uint32_t id, const uint8_t *bytes)
 {
     static uint8_t copy [64 * 1024];
     size_t at = 0;
-    for (size_t field = 0; field < catalogue_fields (pack->catalogue); field++) {
-        size_t size = catalogue_file_bytes (pack->catalogue, id, field), told = 99;
+    for (size_t field = 0; field < catalogue_fields (catalogue); field++) {
+        size_t size = catalogue_file_bytes (catalogue, id, field), told = 99;
         memcpy (copy, bytes, pack_sample_bytes (pack, id));
         if (size) {
             copy [at + size / 2] ^= 1;
@@ -281,7 +282,7 @@ test_places (void **state)
         assert_int_equal (pack_order (pack) [pack_position (pack, id)], id);
         read_range (pack, pack_sample (pack, id), bytes);
         assert_sample (source, pack, id, bytes);
-        assert_damage_is_seen (pack, id, bytes);
+        assert_damage_is_seen (packed, pack, id, bytes);
     }
     for (uint32_t volume = 0; volume < pack_volumes (pack); volume++) {
         uint32_t first = pack_volume_first (pack, volume),

@@ -8,7 +8,8 @@
 #include "data_folder.h"
 #include "packed_folder.h"
 #include "effort.h"
-#include "pack_state.h"
+#include "catalogue_state.h"
+#include "pack.h"
 #include "packing.h"
 #include "seed.h"
 

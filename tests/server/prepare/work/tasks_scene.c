@@ -468,7 +468,7 @@ decoder_custom_ns (decoder_t *self)
 }
 
 uint64_t
-pack_checksum (const void *bytes, size_t size)
+pack_index_checksum (const void *bytes, size_t size)
 {
     atomic_fetch_add (&tasks_scene_plan.checksums, 1);
     return size + *(const uint8_t *) bytes + ((uint64_t) tasks_scene_plan.edition << 32);
