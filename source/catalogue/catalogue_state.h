@@ -1,7 +1,6 @@
 /*  catalogue_state -- the catalogue's structures, and what its files share; for them alone.
  *
- *      catalogue.c             life, answers, reading
- *      catalogue_draft.c       errors, memory, lists of folders, finding by name
+ *      catalogue.c             life, answers, reading; errors, memory, folders, finding by name
  *      catalogue_open.c        opens what is given, calls those below, and finds each further field's file
  *                              of every sample
  *      catalogue_classes.c     an ImageFolder becomes samples, of a disk or of the list of a store's objects
