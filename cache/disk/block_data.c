@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 #include "block_io.h"
-#include "transfer.h"
+#include "transfers.h"
 
 enum {
     MAGIC = 0xb10cda7a,
@@ -50,7 +50,7 @@ void
 block_data_key_add (block_data_key_t *self, const char *url, const char *version, uint64_t bytes)
 {
     //  What stands on the way may make a version weak: the object is the same.
-    version += transfer_is_weak (version)? strlen ("W/"): 0;
+    version += transfers_version_is_weak (version)? strlen ("W/"): 0;
     XXH128_hash_t of_url = XXH3_128bits (url, strlen (url)),
         of_version = XXH3_128bits (version, strlen (version));
     uint64_t all [] = { self->words [0], self->words [1], of_url.low64, of_url.high64, of_version.low64,

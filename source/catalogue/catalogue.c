@@ -453,7 +453,7 @@ catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_
 const char *
 catalogue_error (const catalogue_t *self, size_t field, int rc)
 {
-    return s_field (self, field)->store? transfer_error (rc): strerror (-rc);
+    return s_field (self, field)->store? transfers_error (rc): strerror (-rc);
 }
 
 

@@ -93,7 +93,8 @@ typedef struct {
 //  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG
 //  what is damaged, -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a
 //  volume that has another size or belongs to another pack, -EINVAL options that are in the pack already.
-//  In a store: what store.h and transfer.h say as well; some seconds of patience with failures that may pass.
+//  In a store: what store.h and transfers.h say as well; some seconds of patience with failures that may
+//  pass.
 int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error,
     size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);
@@ -173,7 +174,7 @@ typedef struct {
 
 //  Reads a whole file of a sample into buffer, which grows if it must.  0, or -errno and buffer->size 0:
 //  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE if the file's size is not the one that was
-//  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say; from a store what transfer.h
+//  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say; from a store what transfers.h
 //  says, after some seconds of patience.  From a pack: -EBADMSG if the
 //  bytes are not those that were packed, -ESTALE if the volume ends before.  Blocks for as long as a disk
 //  does, never for a fifo.  Any thread.

@@ -60,7 +60,7 @@ block_data_t *pack_blocks (const pack_t *self, int *rc_p);
 uint64_t pack_volume_place (const pack_t *self, uint32_t volume);
 
 //  Reads bytes of a volume of a pack in a store, some parts at once; waits some seconds where the store
-//  fails.  is_afresh: past the caches on the way.  0 or -errno (transfer.h).  Any thread.
+//  fails.  is_afresh: past the caches on the way.  0 or -errno (transfers.h).  Any thread.
 int pack_read_volume (const pack_t *self, uint32_t volume, uint8_t *target, size_t size, uint64_t offset,
     bool is_afresh);
 //  Where all files of a sample are, one after the other.

@@ -13,8 +13,8 @@
  *                  one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or
  *                  at the first read: that file is read through the page cache from then on.  A ring that
  *                  fails later (a sandbox, no memory): its requests are waited for, and preadv takes over.
- *                  Of a store: transfer.h's errors; a connection that breaks in the middle of a range is made
- *                  again READER_TRIES times for what is missing; all else is for the caller's patience.
+ *                  Of a store: transfers.h's errors; a connection that breaks in the middle of a range is
+ *                  made again READER_TRIES times for what is missing; all else is for the caller's patience.
  *                  An object that has gone is -EREMCHG, like one that has changed.  With a cache on the local
  *                  disk (block_data.h) only what is not there is asked for, whole units at a time; a request
  *                  `is_afresh` does not use it, and replaces what is there.  In a cluster each block comes

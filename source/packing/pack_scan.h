@@ -38,7 +38,7 @@ typedef struct {
     void (*padding) (void *context, uint32_t volume, uint32_t chunk);
 } pack_scan_events_t;
 
-//  0; -ECANCELED if an event returned false; -ENOMEM; or the store's error (transfer.h).  The catalogue is a
+//  0; -ECANCELED if an event returned false; -ENOMEM; or the store's error (transfers.h).  The catalogue is a
 //  pack's.
 int pack_scan (const catalogue_t *catalogue, const pack_scan_events_t *events, void *context);
 

@@ -577,7 +577,7 @@ s_on_read (struct archive *archive, void *context, const void **bytes_p)
     *bytes_p = bytes;
     if (count >= 0)
         return count;
-    archive_set_error (archive, count == -ENOMEM? ENOMEM: EIO, "%s", transfer_error ((int) count));
+    archive_set_error (archive, count == -ENOMEM? ENOMEM: EIO, "%s", transfers_error ((int) count));
     return -1;
 }
 

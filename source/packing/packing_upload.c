@@ -456,7 +456,7 @@ s_is_as_sent (const packing_upload_t *self, uint32_t volume, const transfer_t *t
     return transfer->rc == 0 && transfer->object_bytes == record->bytes
         && record->bytes == self->plan->volumes [volume].bytes
         && (!*record->version || (*transfer->object_version
-            && !transfer_is_other_version (transfer->object_version, record->version)))
+            && !transfers_version_is_other (transfer->object_version, record->version)))
         && memcmp (transfer->memory, &header, sizeof header) == 0;
 }
 

@@ -161,7 +161,7 @@ s_judge (object_stream_t *self, part_t *const *failed, size_t count)
         self->limit_ms = now_ms + self->options.how.patience_ms;
     for (size_t index = 0; index < count; index++) {
         const transfer_t *transfer = &failed [index]->transfer;
-        bool goes_on = transfer_may_pass (transfer->rc)? now_ms < self->limit_ms:
+        bool goes_on = transfers_may_pass (transfer->rc)? now_ms < self->limit_ms:
             s_has_other_keys (self, transfer);
         if (!goes_on)
             return s_fail (self, transfer, transfer->rc);

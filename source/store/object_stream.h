@@ -35,8 +35,8 @@ typedef struct {
 int object_stream_open (object_stream_t **self_p, const object_stream_options_t *options);
 void object_stream_destroy (object_stream_t **self_p);
 
-//  > 0: so many bytes at *bytes_p, lent until the next call; 0: that was the end; or -errno (transfer.h), and
-//  -ECANCELED.
+//  > 0: so many bytes at *bytes_p, lent until the next call; 0: that was the end; or -errno (transfers.h),
+//  and -ECANCELED.
 ssize_t object_stream_next (object_stream_t *self, const uint8_t **bytes_p);
 //  The range that failed, for store_explain_address; NULL: none has.
 const transfer_t *object_stream_failed (const object_stream_t *self);

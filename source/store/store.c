@@ -493,7 +493,7 @@ s_take_done (transfers_t *transfers, turn_t *turn)
         turn->failed = turn->failed? turn->failed: transfer->rc;
         if (!turn->refused && s_are_keys_refused (transfer))
             turn->refused = transfer;
-        turn->may_pass = turn->may_pass && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        turn->may_pass = turn->may_pass && (transfer->rc == 0 || transfers_may_pass (transfer->rc));
         turn->succeeded += transfer->rc == 0;
     }
     return taken;

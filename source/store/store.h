@@ -6,7 +6,7 @@
  *  packing; a server's reads of whole pieces go through a device's thread (reader.h), which uses the store's
  *  account and URLs.
  *
- *  failure modes:  a failure that may pass (transfer.h: a broken connection, a busy store) is tried again
+ *  failure modes:  a failure that may pass (transfers.h: a broken connection, a busy store) is tried again
  *                  where the bytes ended, after a pause of 0.1 to 2 s, at random within a half, for as long
  *                  as the caller is patient.  An object that is written is sent again from its begin.
  *  Any thread may use it.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include "account.h"
 #include "keyring.h"
-#include "transfer.h"
+#include "transfers.h"
 
 //  ---- addresses
 

@@ -218,7 +218,7 @@ s_add_object (store_listing_t *self, const item_t *item, const char *name)
         return 0;
     //  Some stores leave out the quotes here, which HTTP's header has.  A weak version (W/"..") stays weak.
     char version [TRANSFER_VERSION_BYTES] = "";
-    bool has_quotes = item->version && (*item->version == '"' || transfer_is_weak (item->version));
+    bool has_quotes = item->version && (*item->version == '"' || transfers_version_is_weak (item->version));
     if (item->version && *item->version
     &&  (size_t) snprintf (version, sizeof version, has_quotes? "%s": "\"%s\"", item->version)
             >= sizeof version)
@@ -438,7 +438,7 @@ s_finish (fetch_t *self, part_t *part)
 {
     int rc = part->transfer.rc? part->transfer.rc: s_take (self, part);
     //  Keys that have ended are renewed meanwhile.
-    bool may_pass = transfer_may_pass (rc) || (rc == -EKEYEXPIRED && store_keys (self->store));
+    bool may_pass = transfers_may_pass (rc) || (rc == -EKEYEXPIRED && store_keys (self->store));
     bool is_through = rc == 0 && !part->token;
     if (is_through)
         s_part_destroy (part);

@@ -1,4 +1,4 @@
-/*  fuzz_transfer -- any bytes as a store's answers to one question: transfer.c and libcurl as they are, over
+/*  fuzz_transfer -- any bytes as a store's answers to one question: transfers.c and libcurl as they are, over
  *  connections to this process.
  *
  *  The first byte says what is asked.  What follows are the answers, one a connection; a NUL byte ends an
@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <curl/curl.h>
-#include "transfer.h"
+#include "transfers.h"
 
 enum { OBJECT_BYTES = 1000, OFFSET = 100, WANTED_BYTES = 300, UNTOUCHED = 0xa5, PEERS_MAX = 16,
     LONGEST_MS = 20000 };
@@ -74,7 +74,7 @@ s_accept (void)
     }
 }
 
-//  What transfer.h promises.
+//  What transfers.h promises.
 static void
 s_check (const transfer_t *transfer)
 {
@@ -83,7 +83,7 @@ s_check (const transfer_t *transfer)
     bool is_known = transfer->rc == 0;
     for (size_t index = 0; index < sizeof failures / sizeof *failures; index++)
         is_known = is_known || transfer->rc == -failures [index];
-    s_require (is_known && (transfer->rc == 0 || *transfer->detail) && *transfer_error (transfer->rc));
+    s_require (is_known && (transfer->rc == 0 || *transfer->detail) && *transfers_error (transfer->rc));
     s_require (memchr (transfer->detail, 0, TRANSFER_DETAIL_BYTES)
         && memchr (transfer->object_version, 0, TRANSFER_VERSION_BYTES));
     s_require (transfer->done <= transfer->bytes);
@@ -96,7 +96,8 @@ s_check (const transfer_t *transfer)
     if (transfer->done == 0)
         return;
     s_require (transfer->status == (transfer->is_whole? 200: 206) || transfer->rc);
-    s_require (!transfer->version || !transfer_is_other_version (transfer->version, transfer->first_version));
+    s_require (!transfer->version || !transfers_version_is_other (transfer->version,
+        transfer->first_version));
     s_require (!transfer->expected_bytes || !transfer->first_bytes
         || transfer->expected_bytes == transfer->first_bytes);
 }

@@ -23,7 +23,7 @@
 #include "rlimits.h"
 #include "stranger.h"
 #include "unpack_labels.h"
-#include "transfer.h"
+#include "transfers.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
 
@@ -364,7 +364,7 @@ s_unpack (unpack_t *self)
         complain ("unpack", "not enough memory");
     else
     if (!self->fatal)
-        complain ("unpack", "'%s': %s", self->path, transfer_error (rc));
+        complain ("unpack", "'%s': %s", self->path, transfers_error (rc));
     complain ("unpack", "given up after %" PRIu64 " of %" PRIu32 " samples", self->samples,
         catalogue_samples (self->catalogue));
     return EXIT_SOME_LOST;

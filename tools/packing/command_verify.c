@@ -17,7 +17,7 @@
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
-#include "transfer.h"
+#include "transfers.h"
 #include "utf8.h"
 #include "verify_order.h"
 
@@ -297,7 +297,8 @@ s_scan (verify_t *self)
     double seconds = pack_report_seconds (&self->meter);
     progress_clear (&self->meter.progress);
     if (rc && rc != -ENOMEM) {
-        complain ("verify", "'%s': %s: verify again when the store answers", self->path, transfer_error (rc));
+        complain ("verify", "'%s': %s: verify again when the store answers", self->path,
+            transfers_error (rc));
         return EXIT_UNUSABLE;
     }
     if (rc || !s_judge (self)) {

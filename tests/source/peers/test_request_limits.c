@@ -17,7 +17,7 @@
 #include "key_source.h"
 #include "members.h"
 #include "scratch.h"
-#include "transfer.h"
+#include "transfers.h"
 
 #define NOWHERE "127.0.0.1:1"
 

@@ -317,7 +317,7 @@ s_list_store (const char *address, uint32_t patience_ms)
 static bool
 s_is_fair (int rc, bool has_query)
 {
-    return rc == 0 || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfer_may_pass (rc)
+    return rc == 0 || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfers_may_pass (rc)
         || (rc == -EKEYREJECTED && has_query);
 }
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <sodium.h>
 #include "pace.h"
-#include "transfer.h"
+#include "transfers.h"
 
 enum {
     PEERS_MAX = 128, QUESTION_BYTES = 2048, OBJECT_BYTES = 40000, HEAD_BYTES = 400, GETS = 200, TOGETHER = 8,

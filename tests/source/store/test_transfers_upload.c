@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <curl/curl.h>
-#include "transfer.h"
+#include "transfers.h"
 
 //  Small buffers: what curl has sent is what the store took, or will soon.
 enum { OBJECT_BYTES = 240000, SOCKET_BYTES = 4096,

@@ -1,4 +1,4 @@
-/*  transfer -- ranges of objects, and whole answers, are read over HTTP, and whole objects are written, many
+/*  transfers -- ranges of objects, and whole answers, are read over HTTP, and whole objects are written, many
  *  at once from one thread, through libcurl's multi interface.
  *
  *  happy path:     transfers_new .. transfers_begin .. transfers_wait .. transfers_take (rc 0, bytes there)
@@ -28,8 +28,8 @@
  *
  *  Owner: one thread, which may be another one after transfers_new.
  */
-#ifndef TRANSFER_H
-#define TRANSFER_H
+#ifndef TRANSFERS_H
+#define TRANSFERS_H
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,13 +99,13 @@ void transfers_wait (transfers_t *self, const int *descriptors, size_t count, in
 //  One that is done; NULL: none.  Never waits.
 transfer_t *transfers_take (transfers_t *self);
 //  Whether a version is weak (W/".."): it can be no condition, and is only compared.
-bool transfer_is_weak (const char *version);
+bool transfers_version_is_weak (const char *version);
 //  Whether both versions are known, and differ.  A weak one equals the strong one of the same text.
-bool transfer_is_other_version (const char *one, const char *other);
+bool transfers_version_is_other (const char *one, const char *other);
 //  Whether the same transfer may succeed later.
-bool transfer_may_pass (int rc);
+bool transfers_may_pass (int rc);
 //  What a transfer's -errno means, for people: "the store refuses the keys"; static.
-const char *transfer_error (int rc);
+const char *transfers_error (int rc);
 
 //  "libcurl/7.88.1"; static.
 const char *transfers_library (void);

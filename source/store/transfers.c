@@ -1,4 +1,4 @@
-#include "transfer.h"
+#include "transfers.h"
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -89,7 +89,7 @@ s_on_header (char *line, size_t unit, size_t count, void *context)
 }
 
 bool
-transfer_is_weak (const char *version)
+transfers_version_is_weak (const char *version)
 {
     return strncmp (version, "W/", 2) == 0;
 }
@@ -98,7 +98,7 @@ transfer_is_weak (const char *version)
 static const char *
 s_opaque (const char *version, size_t *length_p)
 {
-    version += transfer_is_weak (version)? 2: 0;
+    version += transfers_version_is_weak (version)? 2: 0;
     size_t length = strlen (version);
     bool has_quotes = length > 1 && version [0] == '"' && version [length - 1] == '"';
     *length_p = has_quotes? length - 2: length;
@@ -106,7 +106,7 @@ s_opaque (const char *version, size_t *length_p)
 }
 
 bool
-transfer_is_other_version (const char *one, const char *other)
+transfers_version_is_other (const char *one, const char *other)
 {
     size_t one_length, other_length;
     one = s_opaque (one, &one_length);
@@ -127,7 +127,7 @@ static bool
 s_is_other (const transfer_t *transfer)
 {
     uint64_t expected = transfer->expected_bytes? transfer->expected_bytes: transfer->first_bytes;
-    return transfer_is_other_version (s_wanted_version (transfer), transfer->object_version)
+    return transfers_version_is_other (s_wanted_version (transfer), transfer->object_version)
         || (expected && transfer->object_bytes && expected != transfer->object_bytes);
 }
 
@@ -410,7 +410,7 @@ s_ask_object (handle_t *self, const transfers_t *transfers, transfer_t *transfer
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
     bool is_range = !transfer->is_whole;
     const char *version = s_wanted_version (transfer);
-    bool is_condition = *version && !transfer_is_weak (version);    //  RFC 9110, 13.1.1
+    bool is_condition = *version && !transfers_version_is_weak (version);    //  RFC 9110, 13.1.1
     snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     return (!is_range || s_add_header (self, "Range", range))
         && (!transfers->keys || s_sign_now (self, transfers, transfer, is_range? range: NULL))
@@ -729,7 +729,7 @@ transfers_take (transfers_t *self)
 }
 
 bool
-transfer_may_pass (int rc)
+transfers_may_pass (int rc)
 {
     switch (-rc) {
     case EBUSY: case ETIMEDOUT: case ECONNRESET: case ECONNREFUSED: case EHOSTUNREACH: case ENOMEM:
@@ -740,7 +740,7 @@ transfer_may_pass (int rc)
 }
 
 const char *
-transfer_error (int rc)
+transfers_error (int rc)
 {
     switch (-rc) {
     case EBUSY:
