@@ -19,6 +19,16 @@
  *                  fresh shuffle each epoch no choice saves more reads.  A full cache removes data sets that
  *                  no server uses, as a whole, the one that was not used for longest first.
  *
+ *  A server has threads read and write it (block_cache_open_by), so that a disk that hangs holds up no
+ *  others.  A caller waits for a thread, which works in memory of its own.
+ *      A request takes 2 s: the caller goes on without a result, and the thread throws its own away when the
+ *      disk answers.  Until then, and for 8 s at least, the cache is *aside*: no request begins.
+ *      The disk answers, but takes more than 0.1 s (a slice): the caller's wait is lost.  A lost second is
+ *      forgotten after four.  When 2 s are lost, the cache is aside for 8 s.  So a disk that is always late
+ *      costs about a quarter of the time, and a third if each answer takes nearly 2 s.
+ *      Another server has the cache's lock for long: that time is not lost by the disk, and does not count.
+ *      No more threads can be started: callers wait for a free thread.
+ *
  *  Servers of one user share a folder.  A server that is killed at any moment leaves it whole: a unit's bytes
  *  are written before its checksum, and the kernel gives up its locks.
  *  Any thread; several may use it at once.
@@ -30,9 +40,10 @@
 #include <stdint.h>
 
 typedef struct block_cache block_cache_t;
-struct block_io;
+typedef struct block_cache_threads block_cache_threads_t;
+struct block_data;
 
-enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024 };
+enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024, BLOCK_CACHE_THREADS_MAX = 8, BLOCK_CACHE_SLICE_MS = 100 };
 
 typedef struct {
     const char *folder;                 //  lent
@@ -50,14 +61,121 @@ typedef struct {
 //  and how to mend it.
 int block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max, char *error,
     size_t error_bytes);
-//  The same by these threads (block_io.h), which the cache takes in any case.  They open, read and write it,
-//  and callers do without it while the disk does not answer.  If it does not answer now: 0, and the cache is
-//  aside; it is opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
-int block_cache_open_by (block_cache_t **self_p, struct block_io **io_p, const char *folder,
+//  The same by these threads, which the cache takes in any case.  They open, read and write it, and callers
+//  do without it while the disk does not answer.  If it does not answer now: 0, and the cache is aside; it is
+//  opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
+int block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, const char *folder,
     uint64_t bytes_max, char *error, size_t error_bytes);
-//  All data sets must be closed.  Waits for the disk.
+//  Threads for block_cache_open_by: one; more are started when they are needed.  NULL: no memory, or no
+//  thread can be had.
+block_cache_threads_t *block_cache_threads_new (void);
+//  All data sets must be closed.  Waits for the disk, and for all threads.
 void block_cache_close (block_cache_t **self_p);
 //  Never waits for the disk.
 block_cache_figures_t block_cache_figures (const block_cache_t *self);
+
+
+//  ---- for block_data.c: requests, and for tests the threads that carry them out
+
+enum { BLOCK_CACHE_UNITS_MAX = 256 };
+
+//  Some units of a data set, and what is to be done with them.
+typedef struct block_cache_request {
+    void (*work) (struct block_cache_request *self);
+    block_cache_t *cache;               //  lent until block_cache_close
+    struct block_data *data;            //  the same
+    uint64_t first;                     //  unit
+    size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
+    size_t bytes;                       //  the last one may be short
+    uint8_t *memory;                    //  of `bytes` bytes; NULL: none is needed
+    bool is_change;                     //  what is in the memory goes to the disk
+    //  the result
+    bool is_good;
+    bool is_locked_out;                 //  another server has the cache's lock
+    size_t begin, end;                  //  of the memory: what has a meaning
+    size_t found;                       //  units
+    uint32_t sums [BLOCK_CACHE_UNITS_MAX];
+} block_cache_request_t;
+
+//  By a thread, which works on a copy of the request; without threads by the caller.  False: the cache is
+//  aside, or the disk took longer than callers wait.
+bool block_cache_do (block_cache_t *self, block_cache_request_t *request);
+//  True while no request begins.
+bool block_cache_is_aside (block_cache_t *self);
+//  NULL: callers wait for the disk themselves.
+block_cache_threads_t *block_cache_threads (const block_cache_t *self);
+//  For tests: waits until no thread works for a caller that has gone on.
+void block_cache_threads_settle (block_cache_threads_t *self);
+//  For tests: slices of another length.
+void block_cache_threads_set_slice (block_cache_threads_t *self, uint32_t slice_ms);
+
+
+//  ---- for block_data.c: the folder
+
+enum {
+    BLOCK_CACHE_BLOCK_BYTES = 4096,
+    BLOCK_CACHE_NAME_BYTES = 33,                //  of a data set's folder
+    BLOCK_CACHE_PATH_BYTES = BLOCK_CACHE_NAME_BYTES + 8
+};
+
+//  Of DIR.
+int block_cache_descriptor (const block_cache_t *self);
+bool block_cache_is_open (const block_cache_t *self);
+//  Something was not as it was written.
+void block_cache_found_damage (block_cache_t *self);
+//  Whether a file begins as one of an earlier build does.  That is no damage: the cache is filled again.
+bool block_cache_is_older (int descriptor);
+//  The local disk has failed: nothing more is written.  Returns rc.
+int block_cache_failed (block_cache_t *self, int rc);
+bool block_cache_has_failed (const block_cache_t *self);
+//  Whether the last write found no room.
+bool block_cache_is_full (const block_cache_t *self);
+void block_cache_set_full (block_cache_t *self, bool is_full);
+//  For the figures: other servers change it too.  Without the lock, since it is for people; what takes the
+//  lock finds damage.  from_memory: only if it lies in the page cache.
+void block_cache_look (block_cache_t *self, bool from_memory);
+
+//  A data set that is closed while the disk does not answer: it ends with the cache.
+typedef struct block_cache_closed {
+    void (*end) (struct block_data *data);
+    struct block_data *data;
+    struct block_cache_closed *next;    //  the cache's
+} block_cache_closed_t;
+
+//  Lent until it ends.
+void block_cache_end_later (block_cache_t *self, block_cache_closed_t *closed);
+
+//  Takes the lock of this process and all servers; 0 or -errno and it is not taken.  A damaged DIR/usage is
+//  counted again.
+int block_cache_begin (block_cache_t *self, bool may_wait);
+void block_cache_end (block_cache_t *self);
+
+//  -- under the lock
+
+//  What all takes.
+uint64_t block_cache_bytes (const block_cache_t *self);
+//  Notes it; 0 or -errno.
+int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);
+
+//  The first block of `sums`.
+typedef struct {
+    char format [8];
+    uint64_t held;                      //  what DIR/usage counts of this data set
+    uint64_t stores;                    //  how often something was written to `data`
+    uint64_t sum;                       //  of what stands before it
+} block_cache_head_t;
+
+//  The head in the file `sums` of the data set of this name.  False: it is damaged, or of another version;
+//  *head is one with which the data set takes rather too much.
+bool block_cache_head_read (const block_cache_t *self, const char *name, int sums, block_cache_head_t *head);
+//  0 or -errno.
+int block_cache_head_write (int sums, const block_cache_head_t *head);
+//  What the data set of this name takes, with what the file system may still need for the map of `data`.
+uint64_t block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores);
+//  Measures all that is in the folder; 0 or -errno.
+int block_cache_room_count (block_cache_t *self);
+//  Removes what no server uses until there are so many bytes of room, or as many as there can be; returns
+//  the room.
+uint64_t block_cache_room_make (block_cache_t *self, uint64_t bytes);
 
 #endif

@@ -1,7 +1,8 @@
 #include "block_data.h"
-#include "block_cache_state.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include "block_io.h"
 #include "transfers.h"
 
 enum {
     MAGIC = 0xb10cda7a,
     UNIT = BLOCK_DATA_UNIT_BYTES,
-    CHUNK = BLOCK_IO_UNITS_MAX,         //  units that are looked at together: 1 MiB, and 1 KiB of checksums
+    CHUNK = BLOCK_CACHE_UNITS_MAX,      //  units that are looked at together: 1 MiB, and 1 KiB of checksums
     HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES,       //  before the checksums
     NEW_BYTES = 6 * BLOCK_CACHE_BLOCK_BYTES,    //  of a data set without data: folder, head, maps
     STEP_BYTES = 4 * BLOCK_CACHE_BLOCK_BYTES    //  of a chunk beside its units: two blocks of checksums, two
@@ -24,7 +24,7 @@ enum {
 };
 
 _Static_assert ((int) UNIT == (int) BLOCK_CACHE_BLOCK_BYTES, "a unit that is missing is a hole of the file");
-_Static_assert (sizeof (block_head_t) <= HEAD_BYTES, "the head fits before the checksums");
+_Static_assert (sizeof (block_cache_head_t) <= HEAD_BYTES, "the head fits before the checksums");
 
 struct block_data {
     uint32_t magic;
@@ -73,7 +73,7 @@ s_sum (uint64_t unit, const uint8_t *memory, size_t bytes)
 }
 
 static size_t
-s_unit_bytes (const block_io_request_t *request, size_t index)
+s_unit_bytes (const block_cache_request_t *request, size_t index)
 {
     return index + 1 < request->count? UNIT: request->bytes - index * UNIT;
 }
@@ -111,7 +111,7 @@ s_sum_offset (uint64_t unit)
 //  Whether all of it can be read.  Through system calls, not a mapping: a mapped page that a full or failing
 //  disk cannot give kills the process.
 static bool
-s_read_sums (const block_data_t *self, block_io_request_t *request)
+s_read_sums (const block_data_t *self, block_cache_request_t *request)
 {
     size_t bytes = request->count * sizeof (uint32_t);
     return s_read (self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
@@ -132,14 +132,6 @@ s_write_all (int descriptor, const void *memory, size_t bytes, off_t offset)
         offset += written;
     }
     return 0;
-}
-
-//  Whether the unit has this checksum now.
-static bool
-s_has_sum (const block_data_t *self, uint64_t unit, uint32_t sum)
-{
-    uint32_t now;
-    return pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
 }
 
 //  They are not here any more.  If even that fails, their checksums still tell.
@@ -176,9 +168,9 @@ s_open_file (const block_data_t *self, const char *file, int *descriptor_p)
     snprintf (path, sizeof path, "%s/%s", self->name, file);
     int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
     //  Of bytes in the page cache a disk that hangs would be told that they were read.  For the owner alone.
-    *descriptor_p = openat (self->cache->descriptor, path, flags | O_NOATIME, 0600);
+    *descriptor_p = openat (block_cache_descriptor (self->cache), path, flags | O_NOATIME, 0600);
     if (*descriptor_p < 0 && errno == EPERM)
-        *descriptor_p = openat (self->cache->descriptor, path, flags, 0600);
+        *descriptor_p = openat (block_cache_descriptor (self->cache), path, flags, 0600);
     return *descriptor_p < 0? -errno: 0;
 }
 
@@ -199,7 +191,7 @@ s_set_length (int descriptor, uint64_t bytes)
 static int
 s_prepare_sums (const block_data_t *self)
 {
-    block_head_t head;
+    block_cache_head_t head;
     int rc = 0;
     bool is_older = block_cache_is_older (self->sums);
     if (!block_cache_head_read (self->cache, self->name, self->sums, &head)) {
@@ -216,12 +208,12 @@ s_open (block_data_t *self)
 {
     block_cache_t *cache = self->cache;
     struct stat status;
-    bool is_new = fstatat (cache->descriptor, self->name, &status, AT_SYMLINK_NOFOLLOW) != 0;
+    bool is_new = fstatat (block_cache_descriptor (cache), self->name, &status, AT_SYMLINK_NOFOLLOW) != 0;
     if (is_new && block_cache_room_make (cache, NEW_BYTES) < NEW_BYTES)
         return -ENOSPC;
     //  A kill from here on leaves a count that is too large, not one that is too small.
-    int rc = is_new? block_cache_set_bytes (cache, cache->bytes + NEW_BYTES): 0;
-    if (rc == 0 && is_new && mkdirat (cache->descriptor, self->name, 0700) != 0)
+    int rc = is_new? block_cache_set_bytes (cache, block_cache_bytes (cache) + NEW_BYTES): 0;
+    if (rc == 0 && is_new && mkdirat (block_cache_descriptor (cache), self->name, 0700) != 0)
         rc = -errno;
     rc = rc? rc: s_open_file (self, "lock", &self->lock);
     //  No server holds it alone but under the cache's lock.
@@ -259,14 +251,14 @@ s_open_once (block_data_t *self, bool may_wait)
     block_cache_t *cache = self->cache;
     if (atomic_load (&self->is_open))
         return 0;
-    if (!atomic_load (&cache->is_open) || atomic_load (&self->opened) != 0)
+    if (!block_cache_is_open (cache) || atomic_load (&self->opened) != 0)
         return -EAGAIN;
     int rc = block_cache_begin (cache, may_wait);
     if (rc)
         return rc;
     if (!atomic_load (&self->is_open) && atomic_load (&self->opened) == 0) {
         rc = s_open (self);
-        block_head_t head;
+        block_cache_head_t head;
         if (rc == 0 && block_cache_head_read (cache, self->name, self->sums, &head))
             atomic_store (&self->held, head.held);
         if (rc)
@@ -280,22 +272,11 @@ s_open_once (block_data_t *self, bool may_wait)
 }
 
 static void
-s_work_open (block_io_request_t *request)
+s_work_open (block_cache_request_t *request)
 {
     int rc = s_open_once (request->data, true);
     if (rc != -EAGAIN)
         request->data->opened = rc;
-}
-
-//  False: the disk does not answer.
-static bool
-s_do (block_io_request_t *request)
-{
-    block_io_t *io = request->data->cache->io;
-    if (io)
-        return block_io_do (io, request);
-    request->work (request);
-    return true;
 }
 
 int
@@ -312,15 +293,15 @@ block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_k
     atomic_init (&self->is_open, false);
     atomic_init (&self->held, 0);
     atomic_init (&self->is_lighter, false);
-    block_io_request_t request = { .work = s_work_open, .data = self };
-    int rc = s_do (&request)? self->opened: 0;
+    block_cache_request_t request = { .work = s_work_open, .data = self };
+    int rc = block_cache_do (self->cache, &request)? self->opened: 0;
     if (rc)
         block_data_close (self_p);
     return rc;
 }
 
 static void
-s_work_close (block_io_request_t *request)
+s_work_close (block_cache_request_t *request)
 {
     s_close_files (request->data);
 }
@@ -343,16 +324,13 @@ block_data_close (block_data_t **self_p)
         return;
     assert (self->magic == MAGIC);
     *self_p = NULL;
-    block_io_request_t request = { .work = s_work_close, .data = self };
-    if (s_do (&request)) {
+    block_cache_request_t request = { .work = s_work_close, .data = self };
+    if (block_cache_do (self->cache, &request)) {
         s_end (self);
         return;
     }
-    block_cache_closed_t *closed = &self->closed;
-    *closed = (block_cache_closed_t) { .end = s_end, .data = self,
-        .next = atomic_load (&self->cache->closed) };
-    while (!atomic_compare_exchange_weak (&self->cache->closed, &closed->next, closed))
-        ;
+    self->closed = (block_cache_closed_t) { .end = s_end, .data = self };
+    block_cache_end_later (self->cache, &self->closed);
 }
 
 const block_data_key_t *
@@ -381,18 +359,18 @@ s_first_unit (const block_data_t *self, uint64_t offset, uint64_t bytes)
 }
 
 //  For the units from `at` bytes of the range on.
-static block_io_request_t
+static block_cache_request_t
 s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
 {
     size_t left = bytes - at, most = (size_t) CHUNK * UNIT, now = left < most? left: most;
-    return (block_io_request_t) { .data = self, .first = first_unit + at / UNIT,
+    return (block_cache_request_t) { .data = self, .first = first_unit + at / UNIT,
         .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
 //  As block_cache_begin.  Other units of the request do not wait once more for a lock that another server
 //  holds.
 static int
-s_begin (block_io_request_t *request)
+s_begin (block_cache_request_t *request)
 {
     int rc = request->is_locked_out? -EAGAIN: s_open_once (request->data, false);
     rc = rc? rc: block_cache_begin (request->data->cache, false);
@@ -403,7 +381,7 @@ s_begin (block_io_request_t *request)
 //  Where a request begins that reads: what the cache takes is seen beside it.  Whether the checksums can be
 //  read.
 static bool
-s_look (block_io_request_t *request)
+s_look (block_cache_request_t *request)
 {
     int rc = s_open_once (request->data, false);
     request->is_locked_out = rc == -EAGAIN;
@@ -418,12 +396,14 @@ s_look (block_io_request_t *request)
 //  checksum is the same, and the bytes match it when they are read once more, under the lock that drops and
 //  stores take.  Otherwise the unit is damaged, and is dropped.
 static bool
-s_read_unit_again (block_io_request_t *request, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
+s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
 {
     block_data_t *self = request->data;
     if (s_begin (request))
         return false;
-    bool is_here = s_has_sum (self, unit, sum), is_good = is_here
+    uint32_t now;
+    bool is_here = pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
+    bool is_good = is_here
         && s_read (self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
         && s_sum (unit, memory, bytes) == sum;
     if (is_here && !is_good) {
@@ -437,7 +417,7 @@ s_read_unit_again (block_io_request_t *request, uint64_t unit, uint32_t sum, uin
 //  Reads units [from .. to) of the request, all of which have a checksum; drops those that are damaged, and
 //  clears their checksums in the request.
 static void
-s_read_run (block_io_request_t *request, size_t from, size_t to)
+s_read_run (block_cache_request_t *request, size_t from, size_t to)
 {
     if (from == to)
         return;
@@ -456,7 +436,7 @@ s_read_run (block_io_request_t *request, size_t from, size_t to)
 
 //  What is here at the beginning of the request's range.
 static void
-s_work_front (block_io_request_t *request)
+s_work_front (block_cache_request_t *request)
 {
     size_t run = 0, good = 0;
     if (!s_look (request))
@@ -471,7 +451,7 @@ s_work_front (block_io_request_t *request)
 
 //  What is here at its end.
 static void
-s_work_back (block_io_request_t *request)
+s_work_back (block_cache_request_t *request)
 {
     size_t run = request->count, good = request->count;
     request->begin = request->end = request->bytes;
@@ -488,7 +468,7 @@ s_work_back (block_io_request_t *request)
 //  Reads all of the request without a thread, which would cost a copy and two turns of the scheduler.  False:
 //  something is not in the page cache, or not as it was written; then a thread looks.
 static bool
-s_take_from_memory (block_io_request_t *request)
+s_take_from_memory (block_cache_request_t *request)
 {
     const block_data_t *self = request->data;
     if (!atomic_load (&self->is_open)
@@ -515,10 +495,11 @@ s_read_front (block_data_t *self, uint64_t first, size_t bytes, uint8_t *memory)
 {
     size_t at = 0;
     while (at < bytes) {
-        block_io_request_t request = s_request (self, first, bytes, at);
+        block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_front;
         request.memory = memory + at;
-        if (!(self->cache->io && s_take_from_memory (&request)) && !s_do (&request))
+        bool is_taken = block_cache_threads (self->cache) && s_take_from_memory (&request);
+        if (!is_taken && !block_cache_do (self->cache, &request))
             return at;
         at += request.end;
         if (request.end < request.bytes)
@@ -535,10 +516,10 @@ s_read_back (block_data_t *self, uint64_t first, size_t bytes, size_t least, uin
     while (end > least) {
         size_t most = (size_t) CHUNK * UNIT, units = (end - least + UNIT - 1) / UNIT,
             begin = units > CHUNK? (end + UNIT - 1) / UNIT * UNIT - most: least;
-        block_io_request_t request = s_request (self, first, end, begin);
+        block_cache_request_t request = s_request (self, first, end, begin);
         request.work = s_work_back;
         request.memory = memory + begin;
-        if (!s_do (&request))
+        if (!block_cache_do (self->cache, &request))
             return end;
         end = begin + request.begin;
         if (request.begin > 0)
@@ -562,7 +543,7 @@ block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
 //  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and
 //  stored again is not seen here, where no byte is checked: the member finds it, and reads it elsewhere.
 static void
-s_work_lend (block_io_request_t *request)
+s_work_lend (block_cache_request_t *request)
 {
     const block_data_t *self = request->data;
     if (!s_look (request))
@@ -573,7 +554,7 @@ s_work_lend (block_io_request_t *request)
     if (s_read (self->data, request->memory, request->bytes, (off_t) (request->first * UNIT))
         < request->bytes)
         return;
-    block_io_request_t now = *request;
+    block_cache_request_t now = *request;
     request->is_good = s_read_sums (self, &now)
         && memcmp (now.sums, request->sums, request->count * sizeof *request->sums) == 0;
     request->end = request->bytes;
@@ -584,10 +565,10 @@ block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     for (size_t at = 0; at < bytes;) {
-        block_io_request_t request = s_request (self, first, bytes, at);
+        block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_lend;
         request.memory = memory + at;
-        if (!s_do (&request) || !request.is_good)
+        if (!block_cache_do (self->cache, &request) || !request.is_good)
             return false;
         memcpy (sums + at / UNIT, request.sums, request.count * sizeof *sums);
         at += request.bytes;
@@ -619,7 +600,7 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
 
 //  Counts the units that are here.
 static void
-s_work_count (block_io_request_t *request)
+s_work_count (block_cache_request_t *request)
 {
     if (s_look (request))
         for (size_t index = 0; index < request->count; index++)
@@ -632,9 +613,9 @@ s_has_any (const block_data_t *self, uint64_t offset, uint64_t bytes, bool is_he
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     for (uint64_t at = 0; at < bytes;) {
-        block_io_request_t request = s_request ((block_data_t *) self, first, bytes, at);
+        block_cache_request_t request = s_request ((block_data_t *) self, first, bytes, at);
         request.work = s_work_count;
-        bool is_known = s_do (&request);
+        bool is_known = block_cache_do (self->cache, &request);
         if (is_here? is_known && request.found > 0: !is_known || request.found < request.count)
             return true;
         at += request.bytes;
@@ -655,7 +636,7 @@ block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes)
 }
 
 static void
-s_work_drop (block_io_request_t *request)
+s_work_drop (block_cache_request_t *request)
 {
     block_data_t *self = request->data;
     if (s_begin (request)) {
@@ -672,10 +653,10 @@ block_data_drop (block_data_t *self, uint64_t offset, size_t bytes)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     for (size_t at = 0; at < bytes;) {
-        block_io_request_t request = s_request (self, first, bytes, at);
+        block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_drop;
         request.is_change = true;
-        if (!s_do (&request))
+        if (!block_cache_do (self->cache, &request))
             return;
         at += request.bytes;
     }
@@ -685,14 +666,14 @@ bool
 block_data_is_full (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);
-    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure);
+    return block_cache_is_full (self->cache) || block_cache_has_failed (self->cache);
 }
 
 bool
 block_data_is_aside (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);
-    return !atomic_load (&self->is_open) || (self->cache->io && block_io_is_aside (self->cache->io));
+    return !atomic_load (&self->is_open) || block_cache_is_aside (self->cache);
 }
 
 uint64_t
@@ -707,10 +688,10 @@ block_data_held_bytes (const block_data_t *self)
 
 //  The data set takes so much now.  Whatever a kill interrupts, usage is never too small.
 static int
-s_settle (block_data_t *self, block_head_t *head, uint64_t held)
+s_settle (block_data_t *self, block_cache_head_t *head, uint64_t held)
 {
     block_cache_t *cache = self->cache;
-    uint64_t bytes = cache->bytes > head->held? cache->bytes - head->held + held: held;
+    uint64_t all = block_cache_bytes (cache), bytes = all > head->held? all - head->held + held: held;
     bool grows = held > head->held;
     head->held = held;
     int rc = grows? block_cache_set_bytes (cache, bytes): 0;
@@ -721,14 +702,14 @@ s_settle (block_data_t *self, block_head_t *head, uint64_t held)
 }
 
 static int
-s_measure (block_data_t *self, block_head_t *head)
+s_measure (block_data_t *self, block_cache_head_t *head)
 {
     return s_settle (self, head, block_cache_room_taken (self->cache, self->name, head->stores));
 }
 
 //  Writes the first `most` units of the request that are not here: first the bytes, then the checksums.
 static int
-s_write_units (const block_io_request_t *request, size_t most)
+s_write_units (const block_cache_request_t *request, size_t most)
 {
     const block_data_t *self = request->data;
     int rc = 0;
@@ -754,7 +735,7 @@ s_write_units (const block_io_request_t *request, size_t most)
 
 //  0: go on; 1: the cache is full; or -errno.
 static int
-s_store_units (block_io_request_t *request, block_head_t *head)
+s_store_units (block_cache_request_t *request, block_cache_head_t *head)
 {
     block_data_t *self = request->data;
     if (!s_read_sums (self, request))
@@ -765,7 +746,7 @@ s_store_units (block_io_request_t *request, block_head_t *head)
     if (missing == 0)
         return 0;
     uint64_t wanted = missing * UNIT + STEP_BYTES, room = block_cache_room_make (self->cache, wanted);
-    atomic_store (&self->cache->is_full, room < wanted);
+    block_cache_set_full (self->cache, room < wanted);
     if (room < STEP_BYTES + UNIT)
         return 1;
     size_t most = room < wanted? (size_t) ((room - STEP_BYTES) / UNIT): missing;
@@ -779,7 +760,7 @@ s_store_units (block_io_request_t *request, block_head_t *head)
 
 //  The count has what the damaged head said: it is counted again, with what the new head says.
 static int
-s_mend_head (block_data_t *self, block_head_t *head)
+s_mend_head (block_data_t *self, block_cache_head_t *head)
 {
     block_cache_found_damage (self->cache);
     int rc = block_cache_head_write (self->sums, head);
@@ -789,10 +770,10 @@ s_mend_head (block_data_t *self, block_head_t *head)
 
 //  As s_store_units.
 static int
-s_store (block_io_request_t *request)
+s_store (block_cache_request_t *request)
 {
     block_data_t *self = request->data;
-    block_head_t head;
+    block_cache_head_t head;
     bool is_good = block_cache_head_read (self->cache, self->name, self->sums, &head);
     int rc = is_good? 0: s_mend_head (self, &head);
     if (rc == 0 && atomic_exchange (&self->is_lighter, false))
@@ -801,7 +782,7 @@ s_store (block_io_request_t *request)
 }
 
 static void
-s_work_store (block_io_request_t *request)
+s_work_store (block_cache_request_t *request)
 {
     block_cache_t *cache = request->data->cache;
     int rc = s_begin (request);
@@ -821,12 +802,12 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
     assert (memory);
     if (is_afresh)
         block_data_drop (self, offset, bytes);
-    for (size_t at = 0; at < bytes && !atomic_load (&self->cache->failure);) {
-        block_io_request_t request = s_request (self, first, bytes, at);
+    for (size_t at = 0; at < bytes && !block_cache_has_failed (self->cache);) {
+        block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
         request.memory = (uint8_t *) memory + at;
         request.is_change = true;
-        if (!s_do (&request) || !request.is_good)
+        if (!block_cache_do (self->cache, &request) || !request.is_good)
             return;
         at += request.bytes;
     }

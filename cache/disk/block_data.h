@@ -53,7 +53,7 @@ uint64_t block_data_bytes (const block_data_t *self);
 
 //  Reads what is here at the beginning and at the end of the range.  Within the gap, memory has no meaning.
 //  A range that lies in the page cache is read by the caller itself, even while the disk hangs; all else by
-//  threads (block_io.h).
+//  threads of the cache's.
 block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory);
 //  For another server (peers.h), which checks them itself: all of the range with its checksums, one for each
 //  unit.  False: not all of it is here.
@@ -82,7 +82,7 @@ bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,
 //  is of no use then.
 bool block_data_is_full (const block_data_t *self);
-//  True while the disk does not answer in time (block_io.h), and if the data set is not open, yet or for
+//  True while the disk does not answer in time (block_cache.h), and if the data set is not open, yet or for
 //  good: nothing is known to be here, and nothing is kept or given up.
 bool block_data_is_aside (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.

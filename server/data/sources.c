@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "block_io.h"
 #include "budget.h"
 #include "clock.h"
 #include "complain.h"
@@ -745,10 +744,10 @@ s_open_blocks (sources_t *self)
 {
     char error [ERROR_BYTES];
     const options_t *options = self->options;
-    block_io_t *io = block_io_new ();
-    if (!io)
+    block_cache_threads_t *threads = block_cache_threads_new ();
+    if (!threads)
         return complain ("serve", "--block-cache: no thread can be started for it");
-    if (block_cache_open_by (&self->blocks, &io, options->blocks_folder, options->blocks_bytes, error,
+    if (block_cache_open_by (&self->blocks, &threads, options->blocks_folder, options->blocks_bytes, error,
         sizeof error))
         return complain ("serve", "--block-cache: %s", error);
     if (block_cache_figures (self->blocks).is_aside)

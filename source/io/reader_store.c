@@ -8,7 +8,7 @@
 //  A block that is being read to be kept is not asked for twice: other parts of it wait, and look on the
 //  local disk again.  A transfer that breaks is begun again for what is missing.
 //
-//  The thread that moves the transfers waits for the cache, for a bounded time (block_io.h).  A local disk
+//  The thread that moves the transfers waits for the cache, for a bounded time (block_cache.h).  A local disk
 //  gives some MiB in milliseconds, and the sockets' buffers hold what comes meanwhile.  Asking for many
 //  ranges at once would win only where the disk is slower than the store.
 

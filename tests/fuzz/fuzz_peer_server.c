@@ -19,7 +19,7 @@
 #include <string.h>
 #include <jansson.h>
 #include <zmq.h>
-#include "block_cache_state.h"
+#include "block_cache.h"
 #include "block_data.h"
 #include "cluster.h"
 #include "scratch.h"
@@ -614,9 +614,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     s_world.left = size;
     uint8_t how = s_byte ();
     s_world.answers_all = how & 2;
-    atomic_store (&s_cache->is_full, false);
+    block_cache_set_full (s_cache, false);
     s_hold ();
-    atomic_store (&s_cache->is_full, how & 4);
+    block_cache_set_full (s_cache, how & 4);
     members_t *members;
     s_require (members_open (&members, "node:1000", "node:1000", 1 << 30, error, sizeof error) == 0);
     cluster_t *cluster = s_world.cluster = s_cluster (members, how);

@@ -9,7 +9,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <time.h>
-#include "block_cache_state.h"
+#include "block_cache.h"
 #include "block_data.h"
 #include "effort.h"
 #include "pattern.h"

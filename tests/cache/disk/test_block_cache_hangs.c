@@ -17,7 +17,6 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include "block_cache_state.h"
 #include "block_data.h"
 #include "clock.h"
 #include "effort.h"
@@ -147,14 +146,14 @@ s_open (world_t *world, uint32_t slice_ms)
 {
     char folder [80], error [ERROR_BYTES];
     block_data_key_t key = { { 0, 0 } };
-    block_io_t *io = block_io_new ();
-    assert_non_null (io);
-    block_io_set_slice (io, slice_ms);
+    block_cache_threads_t *threads = block_cache_threads_new ();
+    assert_non_null (threads);
+    block_cache_threads_set_slice (threads, slice_ms);
     snprintf (folder, sizeof folder, "%s/cache", world->scratch.path);
     block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
-    if (block_cache_open_by (&world->cache, &io, folder, 32 << 20, error, sizeof error))
+    if (block_cache_open_by (&world->cache, &threads, folder, 32 << 20, error, sizeof error))
         fail_msg ("%s", error);
-    assert_null (io);
+    assert_null (threads);
     assert_int_equal (block_data_open (&world->data, world->cache, &key, BYTES), 0);
 }
 
@@ -187,15 +186,21 @@ s_is_aside (const world_t *world)
     return block_cache_figures (world->cache).is_aside;
 }
 
+static void
+s_set_slice (const world_t *world, uint32_t slice_ms)
+{
+    block_cache_threads_set_slice (block_cache_threads (world->cache), slice_ms);
+}
+
 //  The disk answers again, and is trusted again.
 static void
 s_mend (const world_t *world)
 {
     s_set_hanging (false);
-    block_io_settle (world->cache->io);
+    block_cache_threads_settle (block_cache_threads (world->cache));
     while (s_is_aside (world))
         s_pause (1);
-    block_io_set_slice (world->cache->io, PATIENT_MS);
+    s_set_slice (world, PATIENT_MS);
 }
 
 static void
@@ -247,12 +252,12 @@ test_a_write_hangs (void **state)
     block_data_store (world->data, 0, 200 * UNIT, s_truth, false);
     uint64_t bytes = block_cache_figures (world->cache).bytes;
     s_set_hanging (true);
-    block_io_set_slice (world->cache->io, QUICK_MS);
+    s_set_slice (world, QUICK_MS);
     for (size_t at = 0; at < CALLERS; at++)
         assert_int_equal (pthread_create (&callers [at], NULL, s_store_in_thread, world), 0);
     for (size_t at = 0; at < CALLERS; at++)
         pthread_join (callers [at], NULL);
-    block_io_set_slice (world->cache->io, 1000 * BLOCK_IO_SLICE_MS);       //  a wait now would not end
+    s_set_slice (world, 1000 * BLOCK_CACHE_SLICE_MS);      //  a wait now would not end
     block_cache_figures_t figures = block_cache_figures (world->cache);
     assert_true (figures.is_aside && figures.times_aside == 1 && figures.failure == 0);
     assert_true (figures.bytes >= bytes);
@@ -280,7 +285,7 @@ test_a_read_hangs (void **state)
     static uint8_t memory [UNITS * UNIT], before [UNITS * UNIT];
     s_store (world);
     s_set_hanging (true);
-    block_io_set_slice (world->cache->io, QUICK_MS);
+    s_set_slice (world, QUICK_MS);
     block_data_gap_t gap = s_read (world, memory, 0, UNITS);
     assert_true (gap.begin == 0 && gap.end == BYTES);
     assert_true (s_is_aside (world));
@@ -316,11 +321,11 @@ test_a_read_needs_no_disk (void **state)
     s_store (world);
     s_disk.is_in_memory = true;
     s_set_hanging (true);
-    block_io_set_slice (world->cache->io, QUICK_MS);
+    s_set_slice (world, QUICK_MS);
     s_assert_all_here (world);
     assert_false (s_is_aside (world));
     s_set_hanging (false);
-    block_io_set_slice (world->cache->io, PATIENT_MS);
+    s_set_slice (world, PATIENT_MS);
     s_damage (world, 7 * UNIT + 1);
     block_data_gap_t gap = s_read (world, memory, 0, UNITS);
     assert_true (gap.begin == 7 * UNIT && gap.end == 8 * UNIT);
@@ -336,7 +341,7 @@ test_a_thread_gets_no_processor (void **state)
     static uint8_t memory [UNITS * UNIT];
     s_store (world);
     s_set_busy (true);
-    block_io_set_slice (world->cache->io, QUICK_MS);
+    s_set_slice (world, QUICK_MS);
     assert_int_equal (s_read (world, memory, 0, UNITS).begin, 0);
     assert_true (s_is_aside (world));
     s_set_busy (false);
@@ -356,7 +361,7 @@ test_opening_hangs (void **state)
     block_cache_close (&world->cache);
     s_set_hanging (true);
     s_open (world, QUICK_MS);
-    block_io_set_slice (world->cache->io, 1000 * BLOCK_IO_SLICE_MS);       //  a wait now would not end
+    s_set_slice (world, 1000 * BLOCK_CACHE_SLICE_MS);      //  a wait now would not end
     assert_true (s_is_aside (world) && block_cache_figures (world->cache).times_aside == 1);
     block_data_t *other;
     block_data_key_t key = { { 1, 1 } };
@@ -434,7 +439,7 @@ test_one_data_set_cannot_be_opened (void **state)
 }
 
 static void
-s_be_late (block_io_request_t *request)
+s_be_late (block_cache_request_t *request)
 {
     (void) request;
     s_pause (LATE_MS);
@@ -447,10 +452,10 @@ static void
 test_answers_are_late (void **state)
 {
     const world_t *world = *state;
-    block_io_set_slice (world->cache->io, SHORT_MS);
+    s_set_slice (world, SHORT_MS);
     int64_t began_ms = clock_now_ms (), lost_ms = 0;
-    block_io_request_t late = { .work = s_be_late };
-    for (size_t turn = 0; turn < LATE_ANSWERS && block_io_do (world->cache->io, &late); turn++)
+    block_cache_request_t late = { .work = s_be_late };
+    for (size_t turn = 0; turn < LATE_ANSWERS && block_cache_do (world->cache, &late); turn++)
         lost_ms += LATE_MS;
     while (s_is_aside (world))
         s_pause (1);
@@ -460,42 +465,42 @@ test_answers_are_late (void **state)
 }
 
 static void
-s_wait_for_disk (block_io_request_t *request)
+s_wait_for_disk (block_cache_request_t *request)
 {
     (void) request;
     s_pause (LOCKED_MS);
 }
 
 static void
-s_wait_for_lock (block_io_request_t *request)
+s_wait_for_lock (block_cache_request_t *request)
 {
     s_pause (LOCKED_MS);
     request->is_locked_out = true;
 }
 
 typedef struct {
-    block_io_t *io;
-    void (*work) (block_io_request_t *request);
+    block_cache_t *cache;
+    void (*work) (block_cache_request_t *request);
 } waiter_t;
 
 static void *
 s_wait_in_thread (void *argument)
 {
     const waiter_t *self = argument;
-    block_io_request_t request = { .work = self->work };
-    block_io_do (self->io, &request);
+    block_cache_request_t request = { .work = self->work };
+    block_cache_do (self->cache, &request);
     return NULL;
 }
 
 //  All threads at once.
 static void
-s_wait_for (const world_t *world, void (*work) (block_io_request_t *request))
+s_wait_for (const world_t *world, void (*work) (block_cache_request_t *request))
 {
-    waiter_t waiter = { .io = world->cache->io, .work = work };
-    pthread_t threads [BLOCK_IO_THREADS_MAX];
-    for (size_t at = 0; at < BLOCK_IO_THREADS_MAX; at++)
+    waiter_t waiter = { .cache = world->cache, .work = work };
+    pthread_t threads [BLOCK_CACHE_THREADS_MAX];
+    for (size_t at = 0; at < BLOCK_CACHE_THREADS_MAX; at++)
         assert_int_equal (pthread_create (&threads [at], NULL, s_wait_in_thread, &waiter), 0);
-    for (size_t at = 0; at < BLOCK_IO_THREADS_MAX; at++)
+    for (size_t at = 0; at < BLOCK_CACHE_THREADS_MAX; at++)
         pthread_join (threads [at], NULL);
 }
 
@@ -504,10 +509,10 @@ static void
 test_a_lock_is_held (void **state)
 {
     const world_t *world = *state;
-    block_io_set_slice (world->cache->io, LONG_MS);
+    s_set_slice (world, LONG_MS);
     for (size_t turn = 0; turn < 2; turn++)
         s_wait_for (world, s_wait_for_lock);
-    assert_int_equal (block_io_times_aside (world->cache->io), 0);
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
     while (!s_is_aside (world))
         s_wait_for (world, s_wait_for_disk);
 }
@@ -556,7 +561,7 @@ test_any_hang (void **state)
     pthread_t threads [USERS];
     caller_t callers [USERS];
     uint64_t random = test_seed ();
-    block_io_set_slice (world->cache->io, QUICK_MS);
+    s_set_slice (world, QUICK_MS);
     for (size_t at = 0; at < USERS; at++) {
         callers [at] = (caller_t) { .world = world, .random = random + at };
         assert_int_equal (pthread_create (&threads [at], NULL, s_use, &callers [at]), 0);

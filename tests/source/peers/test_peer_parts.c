@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "block_cache_state.h"
+#include "block_cache.h"
 #include "cluster.h"
 #include "members.h"
 #include "peers.h"
@@ -283,7 +283,7 @@ s_find (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
 static pthread_mutex_t s_disk = PTHREAD_MUTEX_INITIALIZER;
 
 static void
-s_ask_disk (block_io_request_t *request)
+s_ask_disk (block_cache_request_t *request)
 {
     (void) request;
     pthread_mutex_lock (&s_disk);
@@ -308,17 +308,17 @@ s_make_room (block_cache_t *cache, block_data_t *data, peers_t *peers)
         block_data_store (data, block * PEER_BLOCK_BYTES, sizeof memory, memory, false);
         assert_true (s_has_block (data, block));
     }
-    block_io_request_t request = { .work = s_ask_disk };
-    block_io_set_slice (cache->io, 1);
+    block_cache_request_t request = { .work = s_ask_disk };
+    block_cache_threads_set_slice (block_cache_threads (cache), 1);
     pthread_mutex_lock (&s_disk);
-    assert_false (block_io_do (cache->io, &request));
+    assert_false (block_cache_do (cache, &request));
     for (size_t turn = 0; turn < 2; turn++)
         assert_false (peers_make_room (peers, 0));
     pthread_mutex_unlock (&s_disk);
-    block_io_settle (cache->io);
+    block_cache_threads_settle (block_cache_threads (cache));
     while (block_data_is_aside (data))
         sched_yield ();
-    block_io_set_slice (cache->io, 100 * BLOCK_IO_SLICE_MS);
+    block_cache_threads_set_slice (block_cache_threads (cache), 100 * BLOCK_CACHE_SLICE_MS);
     while (peers_make_room (peers, 0))
         ;
     for (uint64_t block = 0; block < BLOCKS; block++)
@@ -343,9 +343,9 @@ s_begin_node (node_t *self, const char *name)
     block_data_key_t key = { { 0, 0 } };
     assert_true (scratch_begin (&self->scratch));
     snprintf (folder, sizeof folder, "%s/cache", self->scratch.path);
-    block_io_t *io = block_io_new ();
-    assert_non_null (io);
-    assert_int_equal (block_cache_open_by (&self->cache, &io, folder, 1 << 30, error, sizeof error), 0);
+    block_cache_threads_t *threads = block_cache_threads_new ();
+    assert_non_null (threads);
+    assert_int_equal (block_cache_open_by (&self->cache, &threads, folder, 1 << 30, error, sizeof error), 0);
     block_data_key_add (&key, "https://host/a", "\"1\"", 1);
     assert_int_equal (block_data_open (&self->data, self->cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES),
         0);
