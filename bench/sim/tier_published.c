@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "published_random.h"
-#include "raw_redox.h"
 #include "simulated_memory.h"
 #include "tier_disk.h"
 

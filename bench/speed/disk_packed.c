@@ -7,7 +7,6 @@
 #include "clock.h"
 #include "raw_pool.h"
 #include "raw_store.h"
-#include "raw_stream.h"
 #include "reading.h"
 
 //  As the server has it: an eighth of the memory for ranges on their way; of the rest three quarters for what

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "raw_pool_state.h"
 #include "needed.h"
+#include "raw_policy.h"
 
 enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5, RESIDENTS_FIRST = 64 };
 

@@ -7,12 +7,12 @@
  *  Policies:
  *    stream   Passes.  A pass cuts the pack into pieces of `piece` neighbours, at other places each time, and
  *             reads each once in random order, without samples that no job needs, whenever one fits below the
- *             limit; the next pass begins as this one's samples drain (raw_stream.h).  Draws should prefer
+ *             limit; the next pass begins as this one's samples drain (raw_stream.c).  Draws should prefer
  *             resident samples, uniformly, then samples that this pass has passed (so that those still to
  *             come are not read twice).
  *    redox    As published (Redox, sections 3.2 to 3.4): virtual chunks of slots, each shared by a set of
  *             physical chunks; a request is redirected to its slot's sample, an empty slot is refilled from
- *             the chunk that fills the most slots (raw_redox.h).
+ *             the chunk that fills the most slots (raw_redox.c).
  *    direct   Nothing is resident; every take is a single read.
  *
  *  It knows no policy and no sampler: what a policy does comes through `ops`, what jobs need through `need`,
@@ -36,9 +36,9 @@ enum { RAW_PIECE_MAX = 64 };
 
 typedef enum { RAW_STREAM, RAW_REDOX, RAW_DIRECT } raw_policy_t;
 
-//  What a policy does: raw_stream_ops (raw_stream.h), raw_redox_ops (raw_redox.h) or this one.
+//  What a policy does (raw_policy.h): one of these.
 typedef struct raw_policy_ops raw_policy_ops_t;
-extern const raw_policy_ops_t raw_direct_ops;
+extern const raw_policy_ops_t raw_stream_ops, raw_redox_ops, raw_direct_ops;
 
 typedef enum {
     RAW_UNNEEDED,
@@ -145,5 +145,19 @@ typedef struct {
 
 raw_pool_figures_t raw_pool_figures (const raw_pool_t *self);
 void raw_pool_check (const raw_pool_t *self);
+
+
+//  ---- for policies
+
+//  The present need of jobs for a sample.
+raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);
+//  How many samples, chosen regardless of size, fit into so many bytes almost surely.  So decisions count
+//  samples, and sizes matter only for the hard limit, which is then hardly ever reached.
+uint64_t raw_pool_capacity (const raw_pool_t *self, size_t bytes);
+uint64_t raw_pool_random (const raw_pool_t *self, uint64_t bound);
+//  The sample becomes resident; the policy has made sure that there is room.
+void raw_pool_enter (raw_pool_t *self, uint32_t id);
+//  The resident sample leaves without a take.
+void raw_pool_discard (raw_pool_t *self, uint32_t id);
 
 #endif

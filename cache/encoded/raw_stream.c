@@ -1,9 +1,45 @@
-#include "raw_stream.h"
+//  The raw pool's policy `stream`: every piece of the pack once a pass, in random order.
+//
+//  A *pass* takes the positions as a ring, cuts it at a random place and from there on every `piece` samples,
+//  and looks at each piece once, in uniformly random order, drawn one by one.  So no sample is nearer to an
+//  edge than others.  Looking at a piece makes its needed samples resident that are not: one read from the
+//  first to the last of them, or several if a break or the pack's end lies in between.  A resident sample
+//  that is needed now and by a next epoch is marked to stay *again* when it is taken, because this pass does
+//  not come back.  When all pieces have been looked at, the next pass begins.
+//
+//  Room is counted in samples, not in bytes: otherwise a large sample in memory would leave room for fewer
+//  others and be drawn sooner.  The count is such that the samples stay below the limit almost surely
+//  (raw_pool_capacity), beside a piece of the largest ones.  If they do not, a piece waits for room in bytes:
+//  memory never exceeds the limit.
+//
+//  Ramp.  The limit is not used at once: otherwise a job's first batch, drawn uniformly from the residents,
+//  would wait until gigabytes are read.  At first there is room for RAMP_PIECES pieces, and for one sample
+//  more with each draw, so that two are read for one drawn, until memory is full.  The ramp starts again when
+//  no sample is resident and none to be read, and continues when the limit is raised.
+//
+//  Hold.  If all samples fit below the limit, none leaves when it is taken, nor by a sweep while any is
+//  needed: data that fit in memory are read once.  Then the ramp grows by two samples a draw, because takes
+//  make no room.
+//
+//  Samples of slow jobs are not evicted for others: they would be read again, and nearly as many would come
+//  back with each piece (two jobs on disjoint data, one of them stopped: every second sample of a piece is
+//  its own).  `need`, which knows the jobs, decides which job gets less.
+//
+//  Cost.  Looking at a piece asks `need` of its samples.  A call of raw_pool_next looks at no more than LOOKS
+//  pieces in vain (LOOKS_FEW while less is resident than RAMP_PIECES pieces, LOOKS_STARVING while nothing
+//  is), so a draw costs some hundreds of look-ups if jobs need hardly any samples, at most some thousands,
+//  and otherwise those of one piece.  So memory is filled for jobs that need 1 % of a pack or more; from 0.1
+//  % on there are some RAMP_PIECES pieces to draw from, below that often only the last one found.  After a
+//  pass that found nothing, while no need grew, the next begins when a need grows.  A pass's begin clears a
+//  bit a sample.  Memory: 4 bytes a piece, two bits a sample.
+//
+//  Owner: the broker's thread.
+
+#include "raw_policy.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "needed.h"
-#include "raw_pool_state.h"
 
 enum {
     RAMP_PIECES = 16,
@@ -223,19 +259,14 @@ s_stop (const stream_t *self, uint32_t position)
     return low < options->break_count? options->breaks [low]: self->samples;
 }
 
-static uint64_t
-s_low_bits (uint32_t count)
-{
-    return count < 64? (UINT64_C (1) << count) - 1: ~UINT64_C (0);
-}
-
 //  The next read of the piece, up to the next break.
 static raw_read_t
 s_cut (stream_t *self)
 {
     uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep),
         first = s_position (self, self->cut_first, index);
-    uint64_t keep = self->cut_keep >> index & s_low_bits (s_stop (self, first) - first);
+    uint32_t most = s_stop (self, first) - first;
+    uint64_t keep = self->cut_keep >> index & (most < 64? (UINT64_C (1) << most) - 1: ~UINT64_C (0));
     self->cut_keep &= ~(keep << index);
     return (raw_read_t) { .first = first, .count = 64 - (uint32_t) __builtin_clzll (keep), .keep = keep };
 }

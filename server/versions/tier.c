@@ -4,8 +4,6 @@
 #include <string.h>
 #include "history.h"
 #include "random.h"
-#include "raw_redox.h"
-#include "raw_stream.h"
 #include "strata.h"
 #include "needed.h"
 

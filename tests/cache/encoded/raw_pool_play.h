@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "raw_pool.h"
-#include "raw_redox.h"
-#include "raw_stream.h"
 #include "seed.h"
 
 enum { PLAY_JOBS_MAX = 4 };

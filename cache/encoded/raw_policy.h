@@ -1,11 +1,11 @@
-/*  raw_pool_state -- what raw_pool.c and the policies (raw_stream.c, raw_redox.c) share: the pool's
- *  structure, and the table of what a policy does.  No other file includes it.
+/*  raw_policy -- what a policy of the raw pool is (raw_stream.c, raw_redox.c): the table of what it does, and
+ *  the pool as it sees it.
  *
  *  raw_pool.c owns the residents and their bytes; a policy owns the order of reads, and calls raw_pool_enter.
- *  Owner: the broker's thread.
+ *  Only these sources include it.  Owner: the broker's thread.
  */
-#ifndef RAW_POOL_STATE_H
-#define RAW_POOL_STATE_H
+#ifndef RAW_POLICY_H
+#define RAW_POLICY_H
 #include "raw_pool.h"
 
 //  Any but make and destroy may be NULL: nothing to do, no, or none; wants may be NULL if no sample is ever
@@ -59,16 +59,5 @@ struct raw_pool {
     uint32_t *places;                   //  by id: where in residents; RAW_POOL_NOWHERE
     raw_pool_figures_t figures;         //  resident, resident_bytes and limit_bytes are kept here
 };
-
-//  The present need of jobs for a sample.
-raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);
-//  How many samples, chosen regardless of size, fit into so many bytes almost surely.  So decisions count
-//  samples, and sizes matter only for the hard limit, which is then hardly ever reached.
-uint64_t raw_pool_capacity (const raw_pool_t *self, size_t bytes);
-uint64_t raw_pool_random (const raw_pool_t *self, uint64_t bound);
-//  The sample becomes resident; the policy has made sure that there is room.
-void raw_pool_enter (raw_pool_t *self, uint32_t id);
-//  The resident sample leaves without a take.
-void raw_pool_discard (raw_pool_t *self, uint32_t id);
 
 #endif
