@@ -1,10 +1,10 @@
 /*  prepared -- the prepared cache: the versions that exist, the order of eviction, and their memory.
  *
- *  A version is one result of a shared stage: (class, sample id, draw number).  The *index* is all that
- *  decisions see: a version is in it from the moment it is scheduled, as if preparing took no time, until it
- *  is evicted.  A version gets *memory* when a worker gets it, and loses it when it is out of the index and
- *  unpinned.  So no eviction depends on the moment at which a worker finishes, and a pending version can be
- *  evicted: its pins still get it.
+ *  A version (version_t) is one prepared form of a sample, the result of a shared stage: (class, sample id,
+ *  draw number).  The *index* is all that decisions see: a version is in it from the moment it is scheduled,
+ *  as if preparing took no time, until it is evicted.  A version gets *memory* when a worker gets it, and
+ *  loses it when it is out of the index and unpinned.  So no eviction depends on the moment at which a worker
+ *  finishes, and a pending version can be evicted: its pins still get it.
  *
  *  Eviction is JOADER's RefCnt (Xie et al., NeurIPS 2022, section 3.2): the lowest reference count first,
  *  ties at random, the new version among the candidates.  The caller keeps the counts: how many jobs may
@@ -53,7 +53,7 @@ typedef enum {
     VERSION_BAD                 //  it could not be prepared; out of the index
 } version_state_t;
 
-//  Read-only for the caller except the last group, which the cache ignores.
+//  One prepared form of a sample.  Read-only for the caller except the last group, which the cache ignores.
 typedef struct version {
     //  set at birth
     uint32_t class;
