@@ -39,9 +39,7 @@ struct jpeg_reader {
     bool all_rows_read;
     image_reader_options_t options;
     char warning [JMSG_LENGTH_MAX];     //  the first of this image
-    const uint8_t *exif;        //  lent with the bytes
-    size_t exif_bytes;
-    image_block_t xmp;
+    image_block_t exif, xmp;    //  the first EXIF block and the last XMP packet, lent with the bytes
     char *error;                //  lent for one call
     size_t error_bytes;
     scratch_t pixels;
@@ -152,10 +150,8 @@ s_read_app1 (j_decompress_ptr info)
     bool is_exif = is_there && memcmp (at + LENGTH_BYTES, "Exif", 5) == 0;
     bool is_xmp = is_there && length >= (long) sizeof xmp_name
         && memcmp (at + LENGTH_BYTES, xmp_name, sizeof xmp_name) == 0;
-    if (is_exif && self->options.orientation && !self->exif) {
-        self->exif = at + LENGTH_BYTES;
-        self->exif_bytes = (size_t) length;
-    }
+    if (is_exif && self->options.orientation && !self->exif.bytes)
+        self->exif = (image_block_t) { at + LENGTH_BYTES, (size_t) length };
     if (is_xmp && self->options.orientation)
         self->xmp = (image_block_t) { at + LENGTH_BYTES + sizeof xmp_name,
             (size_t) length - sizeof xmp_name };
@@ -201,8 +197,7 @@ s_open (jpeg_reader_t *self)
     struct jpeg_decompress_struct *info = &self->info;
     self->source.next_input_byte = self->bytes;
     self->source.bytes_in_buffer = self->size;
-    self->exif = NULL;
-    self->xmp = (image_block_t) { NULL, 0 };
+    self->exif = self->xmp = (image_block_t) { NULL, 0 };
     self->all_rows_read = false;
     jpeg_create_decompress (info);
     info->mem->max_memory_to_use = 0;       //  a JPEGMEM in the environment would make files bad
@@ -229,11 +224,11 @@ s_leave (jpeg_reader_t *self, int rc)
     return rc;
 }
 
-int
-jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
-    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+static int
+s_reader_open (void *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
+    jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
     assert (error && error_bytes > 0);
     if (self->opened)
@@ -274,17 +269,18 @@ jpeg_reader_was_fast (const jpeg_reader_t *self)
     return self->is_attached && !self->is_plain;
 }
 
-const uint8_t *
-jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p)
+static image_block_t
+s_reader_exif (const void *reader)
 {
+    const jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
-    *size_p = self->exif? self->exif_bytes: 0;
     return self->exif;
 }
 
-image_block_t
-jpeg_reader_xmp (const jpeg_reader_t *self)
+static image_block_t
+s_reader_xmp (const void *reader)
 {
+    const jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
     return self->xmp;
 }
@@ -518,11 +514,11 @@ s_assert_inside (const image_box_t *box, uint32_t height, uint32_t width)
     assert (box->left < width && box->width <= width - box->left);
 }
 
-int
-jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
-    char *error, size_t error_bytes)
+static int
+s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
+    size_t error_bytes)
 {
-    assert (self);
+    jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
     assert (self->opened);
     assert (error && error_bytes > 0);
@@ -583,7 +579,7 @@ jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const 
     *rows_bytes_p = 0;
     if (!self->entropy)
         return 0;
-    int rc = jpeg_reader_open (self, &options, bytes, size, &height, &width, error, sizeof error);
+    int rc = s_reader_open (self, &options, bytes, size, &height, &width, error, sizeof error);
     if (rc)
         return rc == -ENOMEM? rc: 0;
     switch (setjmp (self->escape)) {
@@ -640,10 +636,10 @@ s_sum_box (jpeg_reader_t *self, const uint8_t *bytes, size_t size, bool is_plain
     char error [JMSG_LENGTH_MAX];
     uint32_t height, width;
     image_pixels_t pixels;
-    int rc = jpeg_reader_open (self, &options, bytes, size, &height, &width, error, sizeof error);
+    int rc = s_reader_open (self, &options, bytes, size, &height, &width, error, sizeof error);
     self->is_plain = is_plain;
     if (rc == 0)
-        rc = jpeg_reader_read (self, &request, &pixels, error, sizeof error);
+        rc = s_reader_read (self, &request, &pixels, error, sizeof error);
     int64_t sum = rc;
     for (uint32_t y = 0; y < request.box.height && rc == 0; y++)
         for (uint32_t at = 0; at < request.box.width * IMAGE_COLOURS; at++)
@@ -671,8 +667,23 @@ s_try (jpeg_reader_t *self)
     return found == expected && self->is_attached? 0: -ENOTSUP;
 }
 
-jpeg_reader_t *
-jpeg_reader_new (void)
+static void
+s_reader_destroy (void *reader)
+{
+    jpeg_reader_t *self = reader;
+    if (!self)
+        return;
+    assert (self->magic == JPEG_READER_MAGIC);
+    jpeg_destroy_decompress (&self->info);
+    jpeg_entropy_destroy (&self->entropy);
+    scratch_free (&self->pixels);
+    scratch_free (&self->inks);
+    self->magic = 0;
+    free (self);
+}
+
+static void *
+s_reader_new (void)
 {
     jpeg_reader_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -696,25 +707,18 @@ jpeg_reader_new (void)
     if (rc)
         jpeg_entropy_destroy (&self->entropy);
     if (rc == -ENOMEM) {
-        jpeg_reader_destroy (&self);
+        s_reader_destroy (self);
         errno = ENOMEM;
+        return NULL;
     }
     return self;
 }
 
-void
-jpeg_reader_destroy (jpeg_reader_t **self_p)
-{
-    assert (self_p);
-    jpeg_reader_t *self = *self_p;
-    if (!self)
-        return;
-    *self_p = NULL;
-    assert (self->magic == JPEG_READER_MAGIC);
-    jpeg_destroy_decompress (&self->info);
-    jpeg_entropy_destroy (&self->entropy);
-    scratch_free (&self->pixels);
-    scratch_free (&self->inks);
-    self->magic = 0;
-    free (self);
-}
+const image_codec_t jpeg_reader = {
+    .new = s_reader_new,
+    .destroy = s_reader_destroy,
+    .open = s_reader_open,
+    .read = s_reader_read,
+    .exif = s_reader_exif,
+    .xmp = s_reader_xmp,
+};

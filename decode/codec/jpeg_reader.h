@@ -15,31 +15,21 @@
  *  limit on warnings the rows below are looked through too (jpeg_entropy.h), or decoded.  No file makes it
  *  take more than DECODER_PIXELS_MAX pixels or DECODER_SCANS_MAX scans.  Colour profiles are not looked at,
  *  as Pillow does not.
+ *
+ *  Files are opened and read by the table `jpeg_reader` (image_codec.h); what else can be asked of a reader
+ *  stands here.  TUREEN_JPEG=libjpeg in the environment: libjpeg reads by itself (jpeg_entropy.h), for tests
+ *  and for finding faults.
  *  Owner: one thread; buffers are kept from image to image.
  */
 #ifndef JPEG_READER_H
 #define JPEG_READER_H
-#include "decode_request.h"
+#include "image_codec.h"
 
-typedef struct jpeg_reader jpeg_reader_t;
+typedef struct jpeg_reader jpeg_reader_t;          //  what jpeg_reader.new gives
 
 //  Pixels come at JPEG_READER_SCALE_WHOLE eighths of their size, or at fewer; then with some around the box,
 //  for a filter that looks over its edge.
 enum { JPEG_READER_SCALE_WHOLE = 8, JPEG_READER_SCALED_MARGIN = 2 };
-
-//  NULL with errno ENOMEM.  TUREEN_JPEG=libjpeg in the environment: libjpeg reads by itself (jpeg_entropy.h),
-//  for tests and for finding faults.
-jpeg_reader_t *jpeg_reader_new (void);
-void jpeg_reader_destroy (jpeg_reader_t **self_p);
-
-//  As image_reader_open and image_reader_read, but for the orientation, which is not applied: the size is
-//  that of the pixels as they are stored.
-int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
-    size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
-    __attribute__ ((warn_unused_result));
-int jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
-    char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
 //  Whether it has the entropy decoder: not if that is turned off, or this libjpeg's structures are others.
 bool jpeg_reader_is_fast (const jpeg_reader_t *self);
@@ -55,11 +45,5 @@ int jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, co
 //  After a read that was fast: where the rows begin as far as it went, lent until the next open; 0 bytes:
 //  nothing that its options did not say.
 size_t jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p);
-
-//  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there
-//  is none.
-const uint8_t *jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p);
-//  Likewise the last XMP packet.
-image_block_t jpeg_reader_xmp (const jpeg_reader_t *self);
 
 #endif

@@ -13,10 +13,10 @@
 #ifdef TUREEN_TIFF
 #include <tiffio.h>
 #endif
-#include "build_version.h"
 #ifdef TUREEN_WEBP
-#include "webp_reader.h"
+#include <webp/decode.h>
 #endif
+#include "build_version.h"
 
 enum { WEBP_BYTES = 32, TIFF_BYTES = 32 };
 
@@ -32,9 +32,8 @@ libraries_write (char text [LIBRARIES_BYTES])
     png = "libpng " PNG_LIBPNG_VER_STRING;
 #endif
 #ifdef TUREEN_WEBP
-    char version [WEBP_READER_VERSION_BYTES];
-    webp_reader_version (version);
-    snprintf (webp, sizeof webp, "libwebp %s", version);
+    int version = WebPGetDecoderVersion ();
+    snprintf (webp, sizeof webp, "libwebp %d.%d.%d", version >> 16 & 255, version >> 8 & 255, version & 255);
 #endif
 #ifdef TUREEN_TIFF
     char number [TIFF_BYTES / 2] = "";       //  of "LIBTIFF, Version 4.5.0" and a copyright

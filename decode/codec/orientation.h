@@ -7,8 +7,8 @@
  */
 #ifndef ORIENTATION_H
 #define ORIENTATION_H
-#include "decode_request.h"
 #include "image.h"
+#include "image_codec.h"
 
 //  Stored pixels become turned ones: first the rows are taken from below and the columns from the right, then
 //  rows and columns change places.

@@ -1,9 +1,18 @@
-#include "plain_reader.h"
+//  image_reader's part for the formats that need no library, BMP, PNM and the first picture of a GIF: the
+//  same two steps, the same results as Pillow.
+//
+//  Pixels are what Image.open (...).convert ("RGB") gives: palettes are looked up (an index beyond the end
+//  of a palette is black), transparency and alpha are dropped, 16 bits of grey are cut to 255.  A mask is
+//  grey or has a palette, as for PNG.
+//  All of the image is decoded, whatever the box: so a file is good or bad for every job alike.
+
+#include "image_codec.h"
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "file_kind.h"
 
 enum { PLAIN_VALUES = 256 };
 
@@ -729,7 +738,7 @@ typedef struct {
     const char *(*decode) (const plain_image_t *self, uint8_t *target);
 } format_t;
 
-struct plain_reader {
+typedef struct {
     uint32_t magic;
     const format_t *format;             //  of the image that is open; else NULL
     plain_image_t image;
@@ -737,7 +746,7 @@ struct plain_reader {
     bool is_field;
     scratch_t decoded;                  //  all of the image: values or colours
     scratch_t pixels;                   //  of the box, where decoded has values
-};
+} plain_reader_t;
 
 static const format_t s_formats [] = {
     [FILE_KIND_GIF] = { "GIF", s_gif_open, s_gif_decode },
@@ -745,8 +754,8 @@ static const format_t s_formats [] = {
     [FILE_KIND_PNM] = { "PBM, PGM or PPM", s_pnm_open, s_pnm_decode },
 };
 
-plain_reader_t *
-plain_reader_new (void)
+static void *
+s_reader_new (void)
 {
     plain_reader_t *self = calloc (1, sizeof *self);
     if (self)
@@ -754,14 +763,12 @@ plain_reader_new (void)
     return self;
 }
 
-void
-plain_reader_destroy (plain_reader_t **self_p)
+static void
+s_reader_destroy (void *reader)
 {
-    assert (self_p);
-    plain_reader_t *self = *self_p;
+    plain_reader_t *self = reader;
     if (!self)
         return;
-    *self_p = NULL;
     assert (self->magic == PLAIN_READER_MAGIC);
     scratch_free (&self->decoded);
     scratch_free (&self->pixels);
@@ -801,13 +808,15 @@ s_check (const plain_reader_t *self, char *error, size_t error_bytes)
     return 0;
 }
 
-int
-plain_reader_open (plain_reader_t *self, file_kind_t kind, const image_reader_options_t *options,
-    const uint8_t *bytes, size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+static int
+s_reader_open (void *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
+    plain_reader_t *self = reader;
     assert (self->magic == PLAIN_READER_MAGIC);
     assert (options && bytes && height_p && width_p && error && error_bytes > 0);
+    const char *name;
+    file_kind_t kind = file_kind (bytes, size, &name);
     assert (kind == FILE_KIND_GIF || kind == FILE_KIND_BMP || kind == FILE_KIND_PNM);
     self->format = &s_formats [kind];
     self->image = (plain_image_t) { .bytes = bytes, .size = size };
@@ -824,11 +833,12 @@ plain_reader_open (plain_reader_t *self, file_kind_t kind, const image_reader_op
     return rc;
 }
 
-bool
-plain_reader_clips (file_kind_t kind, const uint8_t *bytes, size_t size)
+static bool
+s_reader_clips (const uint8_t *bytes, size_t size)
 {
+    const char *name;
     plain_image_t image = { .bytes = bytes, .size = size };
-    return kind == FILE_KIND_PNM && !s_pnm_open (&image) && image.is_deep;
+    return file_kind (bytes, size, &name) == FILE_KIND_PNM && !s_pnm_open (&image) && image.is_deep;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -864,11 +874,11 @@ s_look_up (const plain_reader_t *self, const image_t *values)
         values->width, IMAGE_COLOURS };
 }
 
-int
-plain_reader_read (plain_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+static int
+s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
-    assert (self);
+    plain_reader_t *self = reader;
     assert (self->magic == PLAIN_READER_MAGIC);
     assert (self->format);
     assert (request && pixels && error && error_bytes > 0);
@@ -888,3 +898,11 @@ plain_reader_read (plain_reader_t *self, const image_request_t *request, image_p
         .height = box->height, .width = box->width };
     return 0;
 }
+
+const image_codec_t plain_reader = {
+    .new = s_reader_new,
+    .destroy = s_reader_destroy,
+    .open = s_reader_open,
+    .read = s_reader_read,
+    .clips = s_reader_clips,
+};

@@ -1,4 +1,18 @@
-#include "png_reader.h"
+//  image_reader's part for PNG, on libpng: the same two steps, the same results as Pillow.
+//
+//  Pixels are what Image.open (...).convert ("RGB") gives: alpha and transparency are dropped, not blended;
+//  of 16 bits the high byte is kept, but 16-bit grey (Pillow's mode I) is clipped to 255; gamma, colour
+//  profiles and texts are not looked at.  Of an animation it is the first image.
+//
+//  Damage: a wrong checksum in the chunks before the image data is bad, and so is a file that ends before its
+//  image data do, whatever the box; one that merely lacks what stands behind them is not.  Where a CRC of the
+//  image data is wrong all rows are read, and zlib's checksum of these decides.  Data with right checksums
+//  that cannot be inflated, which no accident makes, are seen as far as the box needs them.  Critical chunks
+//  that PNG does not have are stepped over.  Pillow agrees, but that it does without the last few bytes of
+//  the image data, and fills up with black where they end with a row too early (docs/decoding.md).  No side
+//  may be above SIDE_MAX: rows cost time, too.
+
+#include "image_codec.h"
 #include <assert.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -10,6 +24,7 @@
 #include <zlib.h>
 #include "instrument.h"
 
+enum { SIDE_MAX = 1000 * 1000 };
 enum {
     PNG_READER_MAGIC = 0x706e6772, SIGNATURE_BYTES = 8, VALUES = 256,
     //  A chunk: length and name, its content, and a checksum.
@@ -33,7 +48,7 @@ typedef struct {
     scratch_t unpacked [TEXTS];
 } texts_t;
 
-struct png_reader {
+typedef struct {
     uint32_t magic;
     png_structp png;                    //  of one image, from open to the end of read; else NULL
     png_infop info;
@@ -64,7 +79,7 @@ struct png_reader {
     uint8_t table [VALUES] [IMAGE_COLOURS];
     image_box_t box;
     scratch_t pixels;
-};
+} png_reader_t;
 
 //  ---------------------------------------------------------------------------------------------------------
 //  What libpng calls back
@@ -137,8 +152,8 @@ s_clip_values (png_structp png, png_row_infop row, png_bytep bytes)
 }
 
 //  The image's header is the first chunk: after the signature, its length, its name and two sides.
-bool
-png_reader_clips (const uint8_t *bytes, size_t size)
+static bool
+s_reader_clips (const uint8_t *bytes, size_t size)
 {
     enum { DEPTH_AT = 24, COLOUR_AT = 25 };
     return size > COLOUR_AT && bytes [DEPTH_AT] == 16 && bytes [COLOUR_AT] == PNG_COLOR_TYPE_GRAY;
@@ -299,8 +314,8 @@ s_unpack_texts (texts_t *self)
 //  ---------------------------------------------------------------------------------------------------------
 //  Life
 
-png_reader_t *
-png_reader_new (void)
+static void *
+s_reader_new (void)
 {
     png_reader_t *self = calloc (1, sizeof *self);
     if (self)
@@ -315,14 +330,12 @@ s_close (png_reader_t *self)
     png_destroy_read_struct (&self->png, &self->info, NULL);
 }
 
-void
-png_reader_destroy (png_reader_t **self_p)
+static void
+s_reader_destroy (void *reader)
 {
-    assert (self_p);
-    png_reader_t *self = *self_p;
+    png_reader_t *self = reader;
     if (!self)
         return;
-    *self_p = NULL;
     assert (self->magic == PNG_READER_MAGIC);
     s_close (self);
     scratch_free (&self->pixels);
@@ -428,7 +441,7 @@ s_check_size (png_reader_t *self)
         return true;
     self->width = png_get_uint_32 (self->bytes + SIZE_AT);
     self->height = png_get_uint_32 (self->bytes + SIZE_AT + sizeof (uint32_t));
-    bool is_long = self->width > PNG_READER_SIDE_MAX || self->height > PNG_READER_SIDE_MAX;
+    bool is_long = self->width > SIDE_MAX || self->height > SIDE_MAX;
     if (!is_long && (uint64_t) self->width * self->height <= DECODER_PIXELS_MAX)
         return true;
     snprintf (self->error, self->error_bytes, "PNG with %s than the limit (%u x %u pixels)",
@@ -518,7 +531,7 @@ s_start (png_reader_t *self)
     png_set_keep_unknown_chunks (self->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_chunk_cache_max (self->png, 1);
     png_set_chunk_malloc_max (self->png, PNG_UINT_31_MAX);
-    png_set_user_limits (self->png, PNG_READER_SIDE_MAX, PNG_READER_SIDE_MAX);
+    png_set_user_limits (self->png, SIDE_MAX, SIDE_MAX);
     //  Not for every file: libpng copies chunks for it.
     if (self->has_unknown)
         png_set_read_user_chunk_fn (self->png, self, s_skip_chunk);
@@ -624,11 +637,11 @@ s_run (png_reader_t *self, void (*step) (png_reader_t *self), char *error, size_
     }
 }
 
-int
-png_reader_open (png_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+static int
+s_reader_open (void *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
     uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
+    png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
     assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
@@ -659,11 +672,11 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
     return rc;
 }
 
-int
-png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+static int
+s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
-    assert (self);
+    png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
     assert (self->png);
     assert (request && pixels && error && error_bytes > 0);
@@ -692,20 +705,30 @@ png_reader_read (png_reader_t *self, const image_request_t *request, image_pixel
     return 0;
 }
 
-const uint8_t *
-png_reader_exif (const png_reader_t *self, size_t *size_p)
+//  The content of the eXIf chunk.  Of several the last, before the image data or behind, as Pillow has it.
+//  Without that chunk, and with the option orientation: the EXIF data of a text.
+static image_block_t
+s_reader_exif (const void *reader)
 {
-    assert (self);
+    const png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
-    assert (size_p);
-    *size_p = self->exif.size;
-    return self->exif.bytes;
+    return self->exif;
 }
 
-image_block_t
-png_reader_xmp (const png_reader_t *self)
+static image_block_t
+s_reader_xmp (const void *reader)
 {
-    assert (self);
+    const png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
     return self->texts.xmp;
 }
+
+const image_codec_t png_reader = {
+    .new = s_reader_new,
+    .destroy = s_reader_destroy,
+    .open = s_reader_open,
+    .read = s_reader_read,
+    .clips = s_reader_clips,
+    .exif = s_reader_exif,
+    .xmp = s_reader_xmp,
+};

@@ -1,4 +1,16 @@
-#include "tiff_reader.h"
+//  image_reader's part for TIFF, on libtiff: the same two steps, the same results as Pillow.
+//
+//  Pixels are what Image.open (...).convert ("RGB") gives of the first page: 16 bits of grey are cut to 255,
+//  of colours the upper 8 are taken; alpha is dropped (premultiplied colours are divided by it first), colour
+//  profiles are not looked at.  A mask is grey or has a palette, as for PNG.
+//  The layout below says which kinds are read: all tags of pixels are looked at before libtiff does.  libtiff
+//  decodes strips and tiles, and finds its tables.  It allocates no more at once than a multiple of the
+//  file's size; pixels take no more than DECODER_PIXELS_MAX allows.
+//  All of the image is decoded, whatever the box: so a file is good or bad for every job alike.  Damage that
+//  libtiff only warns of makes it bad; libjpeg's warnings do so beyond the number allowed, as in a JPEG.
+//  libtiff's complaints come by handlers of this one file: nothing global, nothing on stderr.
+
+#include "image_codec.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -8,6 +20,7 @@
 #include <tiffio.h>
 #include <zlib.h>
 #include "instrument.h"
+#include "orientation.h"
 
 //  ---------------------------------------------------------------------------------------------------------
 //  The layout
@@ -348,7 +361,7 @@ enum {
     TABLE_GROWTH = 8, TABLE_BYTES = 1024 * 1024
 };
 
-struct tiff_reader {
+typedef struct {
     uint32_t magic;
     TIFF *tiff;                         //  of one file, from open to the end of read; else NULL
     char complaint [COMPLAINT_BYTES];   //  libtiff's last words about it; "": none
@@ -361,7 +374,7 @@ struct tiff_reader {
     tiff_layout_t layout;
     uint8_t table [VALUES] [IMAGE_COLOURS];     //  what values of one sample of at most 8 bits mean
     scratch_t block, pixels;
-};
+} tiff_reader_t;
 
 //  ---------------------------------------------------------------------------------------------------------
 //  What libtiff calls back
@@ -435,8 +448,8 @@ s_warn (TIFF *tiff, void *handle, const char *module, const char *format, va_lis
 //  ---------------------------------------------------------------------------------------------------------
 //  Life
 
-tiff_reader_t *
-tiff_reader_new (void)
+static void *
+s_reader_new (void)
 {
     tiff_reader_t *self = calloc (1, sizeof *self);
     if (self)
@@ -452,14 +465,12 @@ s_close (tiff_reader_t *self)
     self->tiff = NULL;
 }
 
-void
-tiff_reader_destroy (tiff_reader_t **self_p)
+static void
+s_reader_destroy (void *reader)
 {
-    assert (self_p);
-    tiff_reader_t *self = *self_p;
+    tiff_reader_t *self = reader;
     if (!self)
         return;
-    *self_p = NULL;
     assert (self->magic == TIFF_READER_MAGIC);
     s_close (self);
     scratch_free (&self->block);
@@ -549,11 +560,11 @@ s_check_kind (const tiff_layout_t *layout, const image_reader_options_t *options
     return -EDOM;
 }
 
-int
-tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
-    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+static int
+s_reader_open (void *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
+    tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
     assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
@@ -580,8 +591,8 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     return rc;
 }
 
-bool
-tiff_reader_clips (const uint8_t *bytes, size_t size)
+static bool
+s_reader_clips (const uint8_t *bytes, size_t size)
 {
     tiff_layout_t layout;
     char reason [COMPLAINT_BYTES];
@@ -704,11 +715,11 @@ s_decode (tiff_reader_t *self, char *error, size_t error_bytes)
     return self->warnings <= self->warnings_max? 0: s_bad (self->complaint, error, error_bytes);
 }
 
-int
-tiff_reader_read (tiff_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+static int
+s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
-    assert (self);
+    tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
     assert (self->tiff);
     assert (request && pixels && error && error_bytes > 0);
@@ -727,12 +738,27 @@ tiff_reader_read (tiff_reader_t *self, const image_request_t *request, image_pix
     return 0;
 }
 
-const uint8_t *
-tiff_reader_exif (const tiff_reader_t *self, size_t *size_p)
+//  The file itself is laid out as an EXIF block is.
+static image_block_t
+s_reader_exif (const void *reader)
 {
-    assert (self);
+    const tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
-    assert (size_p);
-    *size_p = self->size;
-    return self->bytes;
+    return (image_block_t) { self->bytes, self->size };
 }
+
+static image_block_t
+s_reader_xmp (const void *reader)
+{
+    return orientation_tiff_xmp (s_reader_exif (reader));
+}
+
+const image_codec_t tiff_reader = {
+    .new = s_reader_new,
+    .destroy = s_reader_destroy,
+    .open = s_reader_open,
+    .read = s_reader_read,
+    .clips = s_reader_clips,
+    .exif = s_reader_exif,
+    .xmp = s_reader_xmp,
+};

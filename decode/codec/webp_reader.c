@@ -1,4 +1,11 @@
-#include "webp_reader.h"
+//  image_reader's part for WebP, on libwebp: the same two steps, the same results as Pillow.
+//
+//  Pixels are what Image.open (...).convert ("RGB") gives: alpha is dropped, not blended; colour profiles are
+//  not looked at.  Of an animation it is the first image, and what that leaves of the canvas is black.  All
+//  of the image is decoded, whatever the box: so a file is good or bad for every job alike.
+//  A file that ends early is bad, as it is for Pillow.  No WebP is a mask.
+
+#include "image_codec.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,17 +16,17 @@
 
 enum { WEBP_READER_MAGIC = 0x77656270 };
 
-struct webp_reader {
+typedef struct {
     uint32_t magic;
     WebPDemuxer *chunks;                //  of one image, from open to the end of read; else NULL
     WebPIterator frame;                 //  its first image, while there are chunks
     uint32_t height, width;             //  of the canvas
-    image_block_t exif, xmp;            //  lent from the file
+    image_block_t exif, xmp;            //  the chunks, lent from the file
     scratch_t pixels;
-};
+} webp_reader_t;
 
-webp_reader_t *
-webp_reader_new (void)
+static void *
+s_reader_new (void)
 {
     webp_reader_t *self = calloc (1, sizeof *self);
     if (self)
@@ -37,14 +44,12 @@ s_close (webp_reader_t *self)
     self->chunks = NULL;
 }
 
-void
-webp_reader_destroy (webp_reader_t **self_p)
+static void
+s_reader_destroy (void *reader)
 {
-    assert (self_p);
-    webp_reader_t *self = *self_p;
+    webp_reader_t *self = reader;
     if (!self)
         return;
-    *self_p = NULL;
     assert (self->magic == WEBP_READER_MAGIC);
     s_close (self);
     scratch_free (&self->pixels);
@@ -89,11 +94,11 @@ s_check (const webp_reader_t *self, const image_reader_options_t *options, char 
     return -EBADMSG;
 }
 
-int
-webp_reader_open (webp_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
-    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+static int
+s_reader_open (void *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
+    webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
     assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
@@ -170,11 +175,11 @@ s_decode (const webp_reader_t *self, size_t stride, char *error, size_t error_by
     return -EBADMSG;
 }
 
-int
-webp_reader_read (webp_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+static int
+s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
-    assert (self);
+    webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
     assert (self->chunks);
     assert (request && pixels && error && error_bytes > 0);
@@ -197,28 +202,27 @@ webp_reader_read (webp_reader_t *self, const image_request_t *request, image_pix
     return 0;
 }
 
-const uint8_t *
-webp_reader_exif (const webp_reader_t *self, size_t *size_p)
+static image_block_t
+s_reader_exif (const void *reader)
 {
-    assert (self);
+    const webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
-    assert (size_p);
-    *size_p = self->exif.size;
-    return self->exif.bytes;
+    return self->exif;
 }
 
-image_block_t
-webp_reader_xmp (const webp_reader_t *self)
+static image_block_t
+s_reader_xmp (const void *reader)
 {
-    assert (self);
+    const webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
     return self->xmp;
 }
 
-void
-webp_reader_version (char text [WEBP_READER_VERSION_BYTES])
-{
-    int version = WebPGetDecoderVersion ();
-    snprintf (text, WEBP_READER_VERSION_BYTES, "%d.%d.%d", version >> 16 & 255, version >> 8 & 255,
-        version & 255);
-}
+const image_codec_t webp_reader = {
+    .new = s_reader_new,
+    .destroy = s_reader_destroy,
+    .open = s_reader_open,
+    .read = s_reader_read,
+    .exif = s_reader_exif,
+    .xmp = s_reader_xmp,
+};

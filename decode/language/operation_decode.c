@@ -5,6 +5,7 @@
 #include <string.h>
 #include "boxes.h"
 #include "decode_request.h"
+#include "image_codec.h"
 
 enum {
     WHOLE_WORDS = DECODE_AUDIO + 1, COLUMNS_MAX = 64, BOX_SIDE_MAX = 1000 * 1000, LIST_BYTES_MAX = 260,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "decode_request.h"
+#include "image_codec.h"
 #include "geometry.h"
 
 enum { PLANE_ALIGNMENT = 64 };

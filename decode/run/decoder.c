@@ -747,9 +747,9 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 bool
 decoder_has_entropy (void)
 {
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     bool has_it = reader && jpeg_reader_is_fast (reader);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
     return has_it;
 }
 

@@ -18,7 +18,7 @@
 #define IMAGE_READER_H
 #include <stddef.h>
 #include <stdint.h>
-#include "decode_request.h"
+#include "image_codec.h"
 
 typedef struct image_reader image_reader_t;
 
@@ -34,8 +34,7 @@ void image_reader_destroy (image_reader_t **self_p);
 //    -ENOMEM
 //  bytes are lent until the next open.
 int image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
-    size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
     __attribute__ ((warn_unused_result));
 //  After open, once.  -EBADMSG and -ENOMEM as open.  Whether a damaged file is bad does not depend on the
 //  box: where something behind the box could make it bad, all is decoded and judged.

@@ -13,9 +13,9 @@
 #ifndef PICTURE_H
 #define PICTURE_H
 #include "colour.h"
-#include "decode_request.h"
 #include "finish.h"
 #include "image.h"
+#include "image_codec.h"
 #include "resize.h"
 
 typedef struct {

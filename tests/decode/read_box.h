@@ -3,7 +3,7 @@
 #define READ_BOX_H
 #include "jpeg_reader.h"
 
-//  0; or -errno, as jpeg_reader_open and jpeg_reader_read say.
+//  0; or -errno, as jpeg_reader.open and jpeg_reader.read say.
 static inline int
 read_box (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_request_t *request,
     image_pixels_t *pixels)
@@ -11,8 +11,8 @@ read_box (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_
     const image_reader_options_t options = { .warnings_max = UINT32_MAX };
     char error [400];
     uint32_t height, width;
-    int rc = jpeg_reader_open (reader, &options, bytes, size, &height, &width, error, sizeof error);
-    return rc? rc: jpeg_reader_read (reader, request, pixels, error, sizeof error);
+    int rc = jpeg_reader.open (reader, &options, bytes, size, &height, &width, error, sizeof error);
+    return rc? rc: jpeg_reader.read (reader, request, pixels, error, sizeof error);
 }
 
 #endif

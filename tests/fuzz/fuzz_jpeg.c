@@ -40,7 +40,7 @@ s_read_box (jpeg_reader_t *reader, const uint8_t head [HEAD_BYTES], const uint8_
     uint32_t height, width;
     const image_reader_options_t options = { .warnings_max = head [0] & NO_WARNINGS? 0: UINT32_MAX,
         .is_mask = head [0] & IS_MASK, .rows = rows, .rows_bytes = rows_bytes };
-    int rc = jpeg_reader_open (reader, &options, bytes, size, &height, &width, error, ERROR_BYTES);
+    int rc = jpeg_reader.open (reader, &options, bytes, size, &height, &width, error, ERROR_BYTES);
     *pixels = (image_pixels_t) { .height = 0 };
     if (rc || (uint64_t) height * width > PIXELS_MAX)
         return rc;
@@ -51,7 +51,7 @@ s_read_box (jpeg_reader_t *reader, const uint8_t head [HEAD_BYTES], const uint8_
         request.least_height = 1 + (request.box.height >> (head [0] & SCALE_BITS));
         request.least_width = 1 + (request.box.width >> (head [0] & SCALE_BITS));
     }
-    return jpeg_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+    return jpeg_reader.read (reader, &request, pixels, error, ERROR_BYTES);
 }
 
 static int
@@ -102,9 +102,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
     static jpeg_reader_t *ours, *plain;
     if (!ours) {
-        ours = jpeg_reader_new ();
+        ours = jpeg_reader.new ();
         setenv ("TUREEN_JPEG", "libjpeg", 1);
-        plain = jpeg_reader_new ();
+        plain = jpeg_reader.new ();
         unsetenv ("TUREEN_JPEG");
     }
     if (size <= HEAD_BYTES)

@@ -19,7 +19,7 @@ static jpeg_reader_t *
 s_reader (const char *wish)
 {
     setenv ("TUREEN_JPEG", wish, 1);
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     unsetenv ("TUREEN_JPEG");
     assert_non_null (reader);
     return reader;
@@ -32,12 +32,12 @@ s_read (jpeg_reader_t *reader, const made_file_t *file, const image_box_t *box, 
     char error [ERROR_BYTES];
     uint32_t height, width;
     const image_reader_options_t options = { .warnings_max = warnings_max };
-    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+    int rc = jpeg_reader.open (reader, &options, file->bytes, file->size, &height, &width, error,
         ERROR_BYTES);
     if (rc)
         return rc;
     image_request_t request = { .box = box? *box: (image_box_t) { 0, 0, height, width } };
-    return jpeg_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+    return jpeg_reader.read (reader, &request, pixels, error, ERROR_BYTES);
 }
 
 //  Sequential files with Huffman codes and one scan are decoded by it, whatever their colours, sampling and
@@ -63,8 +63,8 @@ test_kinds (void **state)
         assert_false (jpeg_reader_was_fast (plain));
         free (file.bytes);
     }
-    jpeg_reader_destroy (&fast);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (fast);
+    jpeg_reader.destroy (plain);
 }
 
 //  Files with markers in the wrong order, or that do not end with their scan, are left to libjpeg.
@@ -93,7 +93,7 @@ test_other_markers (void **state)
     assert_int_equal (s_read (reader, &file, &box, UINT32_MAX, &pixels), 0);
     assert_false (jpeg_reader_was_fast (reader));
     free (file.bytes);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ s_read_judged (jpeg_reader_t *reader, const made_file_t *file, const rows_t *row
     uint32_t height, width;
     const image_reader_options_t options = { .warnings_max = warnings_max, .rows = rows->bytes,
         .rows_bytes = rows->size };
-    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+    int rc = jpeg_reader.open (reader, &options, file->bytes, file->size, &height, &width, error,
         ERROR_BYTES);
-    return rc? rc: jpeg_reader_read (reader, request, pixels, error, ERROR_BYTES);
+    return rc? rc: jpeg_reader.read (reader, request, pixels, error, ERROR_BYTES);
 }
 
 static int
@@ -192,8 +192,8 @@ test_rows (void **state)
         free (none.bytes);
     }
     assert_true (known >= 10);
-    jpeg_reader_destroy (&fast);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (fast);
+    jpeg_reader.destroy (plain);
 }
 
 //  What one box finds out serves the next, whichever part of the image is known by then; in the end all is.
@@ -234,8 +234,8 @@ test_rows_are_learned (void **state)
         free (all.bytes);
         free (known.bytes);
     }
-    jpeg_reader_destroy (&fast);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (fast);
+    jpeg_reader.destroy (plain);
 }
 
 //  No rows are looked for in several scans: to find none, libjpeg would decode all of them first.
@@ -259,7 +259,7 @@ test_rows_of_several_scans (void **state)
         free (file.bytes);
         free (rows.bytes);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  Nothing above a wanted row is looked at: what is damaged there does not show.
@@ -287,7 +287,7 @@ test_rows_are_jumped_over (void **state)
     free ((void *) (uintptr_t) kept.pixels);
     free (file.bytes);
     free (rows.bytes);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  Rows of another image, or no rows at all, give other pixels at most; where there are restarts, the right
@@ -325,8 +325,8 @@ test_foreign_rows (void **state)
         free (rows.bytes);
     }
     assert_true (fast > ROUNDS / 10);
-    jpeg_reader_destroy (&reader);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (reader);
+    jpeg_reader.destroy (plain);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -384,8 +384,8 @@ test_damage_is_found (void **state)
     }
     print_message ("%u of %d read as sound\n", sound, ROUNDS);
     assert_true (sound > ROUNDS / 20 && found > ROUNDS / 20);
-    jpeg_reader_destroy (&fast);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (fast);
+    jpeg_reader.destroy (plain);
 }
 
 //  A grey image of side x side pixels, of which each block's DC value is 32,767 more than the one before.
@@ -445,8 +445,8 @@ test_dc_without_end (void **state)
         assert_int_equal (jpeg_reader_was_fast (fast), cases [index].is_fast);
         free (file.bytes);
     }
-    jpeg_reader_destroy (&fast);
-    jpeg_reader_destroy (&plain);
+    jpeg_reader.destroy (fast);
+    jpeg_reader.destroy (plain);
 }
 
 int

@@ -32,10 +32,10 @@ s_read (jpeg_reader_t *reader, const image_reader_options_t *options, const uint
         memcpy (copy, bytes, size);
     memset (error, 'x', ERROR_BYTES);
     uint32_t height, width;
-    int rc = jpeg_reader_open (reader, options, copy, size, &height, &width, error, ERROR_BYTES);
+    int rc = jpeg_reader.open (reader, options, copy, size, &height, &width, error, ERROR_BYTES);
     if (rc == 0) {
         image_request_t all = { .box = { 0, 0, height, width } };
-        rc = jpeg_reader_read (reader, request? request: &all, pixels, error, ERROR_BYTES);
+        rc = jpeg_reader.read (reader, request? request: &all, pixels, error, ERROR_BYTES);
     }
     if (rc) {
         assert_true (rc == -EBADMSG || (rc == -EDOM && options->is_mask));
@@ -111,7 +111,7 @@ test_boxes_are_parts_of_the_whole (void **state)
     (void) state;
     uint64_t random = test_seed ();
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     for (int kind = 0; kind < MADE_KINDS; kind++) {
         for (int size = 0; size < 8; size++) {
             uint32_t height = 1 + (uint32_t) test_below (&random, SIDE_MAX);
@@ -124,7 +124,7 @@ test_boxes_are_parts_of_the_whole (void **state)
             &random);
         s_check_boxes (reader, &made_kinds [kind], 130, 200, 20, &random);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  A box never costs the room of the image; only that of points in its coded data (jpeg_rows.h).
@@ -136,12 +136,12 @@ test_a_box_takes_little_room (void **state)
     char error [ERROR_BYTES];
     image_pixels_t pixels;
     made_file_t file = made_jpeg (&made_kinds [MADE_KIND_444], 1000, 1000, &random);
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     image_request_t request = { .box = { 900, 500, 40, 100 } };
     size_t before = mallinfo2 ().uordblks;
     assert_int_equal (s_read (reader, &s_plain, file.bytes, file.size, &request, &pixels, error), 0);
     assert_true (mallinfo2 ().uordblks < before + 41 * 120 * 3 + 8192 + file.size / 32);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
     free (file.bytes);
 }
 
@@ -157,7 +157,7 @@ test_truncated_at_every_length (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     for (int kind = 0; kind < MADE_KINDS; kind++) {
         made_file_t file = made_jpeg_with (&made_kinds [kind], 36, 40, 30, &random, NULL);
         for (size_t size = 0; size < file.size; size++) {
@@ -178,7 +178,7 @@ test_truncated_at_every_length (void **state)
         }
         free (file.bytes);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 static void
@@ -208,7 +208,7 @@ test_damage_is_judged_as_in_the_whole (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     int bad = 0;
     enum { ROUNDS = 1500 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -233,7 +233,7 @@ test_damage_is_judged_as_in_the_whole (void **state)
         free (file.bytes);
     }
     assert_true (bad > ROUNDS / 10 && bad < ROUNDS * 9 / 10);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  Where the data of the first scan begin.
@@ -256,7 +256,7 @@ test_warnings_are_counted (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_RESTARTS, MADE_KIND_PROGRESSIVE };
     for (int round = 0; round < 60; round++) {
         made_file_t file = made_jpeg (&made_kinds [kinds [round % 4]], 90, 70, &random);
@@ -280,7 +280,7 @@ test_warnings_are_counted (void **state)
         free (model.pixels);
         free (file.bytes);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ test_scaled_boxes_are_parts_of_the_scaled_whole (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     int seen [9] = { 0 };
     for (int round = 0; round < MADE_KINDS * 6; round++) {
         const made_kind_t *kind = &made_kinds [round % MADE_KINDS];
@@ -353,7 +353,7 @@ test_scaled_boxes_are_parts_of_the_scaled_whole (void **state)
         free (file.bytes);
     }
     assert_true (seen [1] && seen [2] && seen [4] && seen [8]);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  The mean distance of the scaled pixels from means of the full ones.
@@ -391,13 +391,13 @@ test_scaled_pixels_are_means (void **state)
             char error [ERROR_BYTES];
             image_pixels_t pixels;
             image_request_t request = { { 0, 0, 160, 240 }, 20 * scale, 30 * scale };
-            jpeg_reader_t *reader = jpeg_reader_new ();
+            jpeg_reader_t *reader = jpeg_reader.new ();
             assert_int_equal (s_read (reader, &s_plain, file.bytes, file.size, &request, &pixels, error), 0);
             assert_int_equal (pixels.image.width, 30 * scale);
             double distance = s_distance (&full, &pixels.image, 8 / scale);
             print_message ("%s at %u/8: %.2f\n", made_kinds [kinds [index]].name, scale, distance);
             assert_true (distance < 8);
-            jpeg_reader_destroy (&reader);
+            jpeg_reader.destroy (reader);
         }
         free (full.pixels);
         free (file.bytes);
@@ -416,7 +416,7 @@ test_masks (void **state)
     char error [ERROR_BYTES];
     image_pixels_t pixels;
     image_reader_options_t options = { .is_mask = true, .warnings_max = UINT32_MAX };
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     for (int kind = 0; kind < MADE_KINDS; kind++) {
         picture_t model;
         made_file_t file = made_jpeg (&made_kinds [kind], 45, 61, &random);
@@ -436,7 +436,7 @@ test_masks (void **state)
         }
         free (file.bytes);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 static const uint8_t *
@@ -445,9 +445,11 @@ s_exif (jpeg_reader_t *reader, const made_file_t *file, bool orientation, size_t
     char error [ERROR_BYTES];
     uint32_t height, width;
     image_reader_options_t options = { .orientation = orientation, .warnings_max = UINT32_MAX };
-    assert_int_equal (jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+    assert_int_equal (jpeg_reader.open (reader, &options, file->bytes, file->size, &height, &width, error,
         ERROR_BYTES), 0);
-    return jpeg_reader_exif (reader, size_p);
+    image_block_t exif = jpeg_reader.exif (reader);
+    *size_p = exif.size;
+    return exif.bytes;
 }
 
 //  The first EXIF block is lent, if it is asked for; other APP1 markers are stepped over, any number of them.
@@ -460,7 +462,7 @@ test_exif_blocks (void **state)
     made_file_t plain = made_jpeg (&made_kinds [MADE_KIND_GREY], 9, 9, &random);
     made_file_t block = { (uint8_t *) "Exif\0\0first", 11 };
     made_file_t file = made_jpeg_with (&made_kinds [MADE_KIND_420], 20, 20, 80, &random, &block);
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     assert_null (s_exif (reader, &file, false, &size));
     assert_int_equal (size, 0);
     const uint8_t *exif = s_exif (reader, &file, true, &size);
@@ -480,7 +482,7 @@ test_exif_blocks (void **state)
     assert_non_null (s_exif (reader, &file, true, &size));
     assert_true (time (NULL) - begin < 20);
     free (many);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
     free (plain.bytes);
     free (file.bytes);
 }
@@ -493,7 +495,7 @@ test_pixel_bombs (void **state)
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
     uint32_t height, width;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     static const struct { uint32_t height, width; const char *fragment; } cases [] = {
         { 60000, 60000, "more pixels than the limit (60000 x 60000" },
         { 10001, 10000, "more pixels than the limit" },
@@ -504,7 +506,7 @@ test_pixel_bombs (void **state)
             made_file_t file = made_jpeg (&made_kinds [kind], 8, 8, &random);
             made_set_size (file.bytes, file.size, cases [index].height, cases [index].width);
             struct mallinfo2 before = mallinfo2 ();
-            assert_int_equal (jpeg_reader_open (reader, &s_plain, file.bytes, file.size, &height, &width,
+            assert_int_equal (jpeg_reader.open (reader, &s_plain, file.bytes, file.size, &height, &width,
                 error, sizeof error), -EBADMSG);
             struct mallinfo2 after = mallinfo2 ();
             assert_true (after.uordblks <= before.uordblks + 65536 && after.hblkhd == before.hblkhd);
@@ -512,7 +514,7 @@ test_pixel_bombs (void **state)
                 fail_msg ("\"%s\" lacks \"%s\"", error, cases [index].fragment);
             free (file.bytes);
         }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  A progressive file may repeat a scan DECODER_SCANS_MAX times, not more; a box is no way around the limit.
@@ -523,7 +525,7 @@ test_scan_bombs (void **state)
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     for (int count = 80; count <= 500; count += 420) {
         made_file_t file = made_jpeg (&made_kinds [MADE_KIND_PROGRESSIVE], 30, 30, &random);
         size_t end = file.size - 2, scan = end;
@@ -544,7 +546,7 @@ test_scan_bombs (void **state)
             fail_msg ("%s", error);
         free (file.bytes);
     }
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
 }
 
 //  Opening without reading, failing and reading in any order; what is kept from image to image does not grow.
@@ -561,7 +563,7 @@ test_reuse (void **state)
         files [kind] = made_jpeg (&made_kinds [kind], 50, 50, &random);
         assert_true (jpeg_model (files [kind].bytes, files [kind].size, false, 8, &models [kind]));
     }
-    jpeg_reader_t *reader = jpeg_reader_new ();
+    jpeg_reader_t *reader = jpeg_reader.new ();
     size_t settled = 0;
     for (int round = 0; round < 600; round++) {
         size_t kind = test_below (&random, MADE_KINDS);
@@ -570,7 +572,7 @@ test_reuse (void **state)
         image_request_t request = s_random_box (50, 50, &random);
         switch (test_below (&random, 4)) {
         case 0:
-            assert_int_equal (jpeg_reader_open (reader, &s_plain, file->bytes, file->size, &height, &width,
+            assert_int_equal (jpeg_reader.open (reader, &s_plain, file->bytes, file->size, &height, &width,
                 error, sizeof error), 0);
             assert_true (height == 50 && width == 50);
             break;
@@ -588,7 +590,7 @@ test_reuse (void **state)
     }
     assert_int_equal (s_read (reader, &s_plain, files [0].bytes, files [0].size, NULL, &pixels, error), 0);
     assert_true (mallinfo2 ().uordblks < settled + 65536);
-    jpeg_reader_destroy (&reader);
+    jpeg_reader.destroy (reader);
     for (int kind = 0; kind < MADE_KINDS; kind++) {
         free (models [kind].pixels);
         free (files [kind].bytes);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <png.h>
 #include "decoder.h"
-#include "png_reader.h"
+#include "image_codec.h"
 #include "seed.h"
 
 enum {
@@ -152,7 +152,7 @@ s_insert (file_t *file, size_t place, const char *name, const void *content, siz
 //  A box of it, or with height 0 all, from a copy of exact size, so that the address sanitizer sees a read
 //  behind the end.  Pixels are lent till the next read.
 static int
-s_read (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box,
+s_read (void *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box,
     image_t *image, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1);
@@ -161,11 +161,11 @@ s_read (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, i
     memset (error, 'x', ERROR_BYTES);
     image_reader_options_t options = { .is_mask = is_mask };
     uint32_t height, width;
-    int rc = png_reader_open (reader, &options, copy, size, &height, &width, error, ERROR_BYTES);
+    int rc = png_reader.open (reader, &options, copy, size, &height, &width, error, ERROR_BYTES);
     image_request_t request = { .box = box.height? box: (image_box_t) { 0, 0, height, width } };
     image_pixels_t pixels;
     if (rc == 0)
-        rc = png_reader_read (reader, &request, &pixels, error, ERROR_BYTES);
+        rc = png_reader.read (reader, &request, &pixels, error, ERROR_BYTES);
     assert_true (rc == 0 || rc == -EBADMSG || (rc == -EDOM && is_mask));
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_int_equal (rc != 0, *error != 0);
@@ -184,7 +184,7 @@ s_read (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, i
 static const image_box_t s_all = { 0, 0, 0, 0 };
 
 static image_t
-s_expect_good (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box)
+s_expect_good (void *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box)
 {
     char error [ERROR_BYTES];
     image_t image = { 0 };
@@ -194,7 +194,7 @@ s_expect_good (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t 
 }
 
 static void
-s_expect_bad (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect_bad (void *reader, bool is_mask, const uint8_t *bytes, size_t size, const char *fragment)
 {
     char error [ERROR_BYTES];
     image_t image;
@@ -205,7 +205,7 @@ s_expect_bad (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t s
 
 //  A good image, but no mask.
 static void
-s_expect_no_mask (png_reader_t *reader, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect_no_mask (void *reader, const uint8_t *bytes, size_t size, const char *fragment)
 {
     char error [ERROR_BYTES];
     image_t image;
@@ -234,7 +234,7 @@ test_equals_pillow (void **state)
 {
     (void) state;
     static file_t file;
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     for (size_t index = 0; index < 2 * KINDS; index++) {
         const kind_t *kind = &s_golden [index / 2].kind;
         uint64_t mask = s_golden [index / 2].mask;
@@ -251,8 +251,8 @@ test_equals_pillow (void **state)
                 fail_msg ("kind %d, %d bits: other values than Pillow's", kind->colour_type, kind->depth);
         }
     }
-    png_reader_destroy (&reader);
-    assert_null (reader);
+    png_reader.destroy (reader);
+    png_reader.destroy (NULL);
 }
 
 //  A box is that part of the whole, and with one reader for all images and boxes nothing stays behind.
@@ -262,7 +262,7 @@ test_boxes_are_parts_of_the_whole (void **state)
     (void) state;
     static file_t file;
     uint64_t random = test_seed ();
-    png_reader_t *reader = png_reader_new (), *other = png_reader_new ();
+    void *reader = png_reader.new (), *other = png_reader.new ();
     for (size_t index = 0; index < 2 * KINDS; index++) {
         const kind_t *kind = &s_golden [index / 2].kind;
         s_make (&file, kind, test_below (&random, 1000), index % 2);
@@ -281,8 +281,8 @@ test_boxes_are_parts_of_the_whole (void **state)
                         row);
         }
     }
-    png_reader_destroy (&reader);
-    png_reader_destroy (&other);
+    png_reader.destroy (reader);
+    png_reader.destroy (other);
 }
 
 //  Whatever the box, a file that lacks a part of the image data is bad, and one that only lacks its end is
@@ -293,7 +293,7 @@ test_truncations_are_refused (void **state)
     (void) state;
     static file_t file;
     static const size_t which [] = { 1, 5, 7, 13, 16, 20 };
-    png_reader_t *reader = png_reader_new (), *other = png_reader_new ();
+    void *reader = png_reader.new (), *other = png_reader.new ();
     for (size_t index = 0; index < 2 * sizeof which / sizeof *which; index++) {
         size_t golden = which [index / 2];
         s_make (&file, &s_golden [golden].kind, golden, index % 2);
@@ -314,8 +314,8 @@ test_truncations_are_refused (void **state)
         memcpy (file.bytes + file.size, "rubbish", 7);
         s_expect_good (reader, false, file.bytes, file.size + 7, s_all);
     }
-    png_reader_destroy (&reader);
-    png_reader_destroy (&other);
+    png_reader.destroy (reader);
+    png_reader.destroy (other);
 }
 
 //  Bytes of a file changed one by one: up to the end of the image data a checksum sees it, whatever is looked
@@ -326,7 +326,7 @@ test_damage_is_seen (void **state)
     (void) state;
     static file_t file;
     uint64_t random = test_seed ();
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     size_t read_count = 0;
     for (size_t index = 0; index < 2 * KINDS; index++) {
         s_make (&file, &s_golden [index / 2].kind, index / 2, index % 2);
@@ -346,7 +346,7 @@ test_damage_is_seen (void **state)
         }
     }
     assert_true (read_count > 0);           //  as where a checksum itself was changed
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 //  Damage that no checksum tells of: an answer, in bounds, and nothing on the standard error.
@@ -356,7 +356,7 @@ test_damage_is_survived (void **state)
     (void) state;
     static file_t file, damaged;
     uint64_t random = test_seed ();
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     FILE *said = tmpfile ();
     int kept = dup (STDERR_FILENO);
     assert_non_null (said);
@@ -392,7 +392,7 @@ test_damage_is_survived (void **state)
     assert_int_equal (fseek (said, 0, SEEK_END), 0);
     assert_int_equal (ftell (said), 0);
     fclose (said);
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 static void
@@ -410,7 +410,7 @@ test_bombs (void **state)
 {
     (void) state;
     static file_t file;
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     s_make (&file, &s_golden [7].kind, 7, false);
     static const struct { uint32_t height, width; const char *fragment; } cases [] = {
         { 60000, 60000, "more pixels than the limit (60000 x 60000 pixels)" },
@@ -430,7 +430,7 @@ test_bombs (void **state)
         if (!strstr (error, cases [index].fragment))
             fail_msg ("\"%s\" lacks \"%s\"", error, cases [index].fragment);
     }
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 //  Texts, profiles and palettes of other kinds are not looked into, whatever they are, but their checksums
@@ -441,7 +441,7 @@ test_other_chunks (void **state)
     (void) state;
     static file_t file, clean;
     static uint8_t much [1 << 16];
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     static const char *const names [] = { "zTXt", "iTXt", "tEXt", "iCCP", "sPLT", "gAMA", "sRGB", "cHRM",
         "eXIf", "acTL", "prIv" };
     s_make (&clean, &s_golden [7].kind, 7, false);
@@ -462,7 +462,7 @@ test_other_chunks (void **state)
     assert_true (s_hash (&image) == s_golden [7].colours);
     file.bytes [SIGNATURE_BYTES + HEADER_BYTES + 8] ^= 1;
     s_expect_bad (reader, false, file.bytes, file.size, "CRC error");
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 //  EXIF data are found before and behind the image, and are the file's own bytes.
@@ -472,15 +472,14 @@ test_exif (void **state)
     (void) state;
     static file_t file;
     uint32_t height, width;
-    size_t size = 1;
     char error [ERROR_BYTES];
     image_reader_options_t options = { .orientation = true };
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     s_make (&file, &s_golden [3].kind, 3, false);
-    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+    assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
         ERROR_BYTES), 0);
-    assert_null (png_reader_exif (reader, &size));
-    assert_int_equal (size, 0);
+    assert_null (png_reader.exif (reader).bytes);
+    assert_int_equal (png_reader.exif (reader).size, 0);
     assert_int_equal (height, 17);
     assert_int_equal (width, 19);
     s_insert (&file, file.size - END_BYTES, "eXIf", "II*\0behind", 10);
@@ -491,17 +490,17 @@ test_exif (void **state)
             s_insert (&file, file.size, "IEND", "", 0);
             s_insert (&file, place, "eXIf", "MM\0*before", 10);
         }
-        assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+        assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
             ERROR_BYTES), 0);
-        assert_ptr_equal (png_reader_exif (reader, &size), file.bytes + place + 8);
-        assert_int_equal (size, 10);
+        assert_ptr_equal (png_reader.exif (reader).bytes, file.bytes + place + 8);
+        assert_int_equal (png_reader.exif (reader).size, 10);
     }
     //  A chunk that claims to be longer than the file is none.
     png_save_uint_32 (file.bytes + SIGNATURE_BYTES + HEADER_BYTES, 0x7fffffff);
-    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+    assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
         ERROR_BYTES), -EBADMSG);
-    assert_null (png_reader_exif (reader, &size));
-    png_reader_destroy (&reader);
+    assert_null (png_reader.exif (reader).bytes);
+    png_reader.destroy (reader);
 }
 
 static void
@@ -509,7 +508,7 @@ test_masks_that_are_none (void **state)
 {
     (void) state;
     static file_t file;
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     for (size_t index = 0; index < KINDS; index++) {
         const kind_t *kind = &s_golden [index].kind;
         if (s_golden [index].mask)
@@ -518,19 +517,19 @@ test_masks_that_are_none (void **state)
         s_expect_no_mask (reader, file.bytes, file.size, kind->colour_type & 2? "is in colour":
             kind->colour_type == GREY_ALPHA? "has alpha": "has 16 bits");
     }
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 static void
 test_not_a_png (void **state)
 {
     (void) state;
-    png_reader_t *reader = png_reader_new ();
+    void *reader = png_reader.new ();
     s_expect_bad (reader, false, (const uint8_t *) "", 0, "not a PNG");
     s_expect_bad (reader, false, (const uint8_t *) "\x89PNG\r\n\x1a", 7, "not a PNG");
     s_expect_bad (reader, false, (const uint8_t *) "\x89PNG\n\n\x1a\n....", 12, "not a PNG");
     s_expect_bad (reader, false, (const uint8_t *) "\x89PNG\r\n\x1a\n", 8, "truncated PNG");
-    png_reader_destroy (&reader);
+    png_reader.destroy (reader);
 }
 
 int

@@ -1,5 +1,5 @@
 //  TIFF: boxes, what is refused and why, damage.  test_parity.py has the comparison with Pillow.
-#include "tiff_reader.h"
+#include "image_codec.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,23 +149,23 @@ s_end (void)
 
 //  0 and the box's pixels, or what open or read says.
 static int
-s_read_bytes (tiff_reader_t *reader, const uint8_t *bytes, size_t size, const image_reader_options_t *options,
+s_read_bytes (void *reader, const uint8_t *bytes, size_t size, const image_reader_options_t *options,
     const image_box_t *box, image_pixels_t *pixels, char error [ERROR_BYTES])
 {
     image_request_t request = { .least_height = 0 };
     *error = 0;
-    int rc = tiff_reader_open (reader, options, bytes, size, &request.box.height, &request.box.width, error,
+    int rc = tiff_reader.open (reader, options, bytes, size, &request.box.height, &request.box.width, error,
         ERROR_BYTES);
     if (box)
         request.box = *box;
     if (rc == 0)
-        rc = tiff_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+        rc = tiff_reader.read (reader, &request, pixels, error, ERROR_BYTES);
     assert_true (rc == 0 || *error);
     return rc;
 }
 
 static int
-s_read (tiff_reader_t *reader, const image_box_t *box, image_pixels_t *pixels, char error [ERROR_BYTES])
+s_read (void *reader, const image_box_t *box, image_pixels_t *pixels, char error [ERROR_BYTES])
 {
     const image_reader_options_t options = { .warnings_max = UINT32_MAX };
     return s_read_bytes (reader, s_file.bytes, s_file.size, &options, box, pixels, error);
@@ -177,7 +177,7 @@ test_boxes (void **state)
     (void) state;
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     for (int trial = 0; trial < 200; trial++) {
         if (trial % 3 == 2)
             s_start_planar ();
@@ -197,8 +197,8 @@ test_boxes (void **state)
             assert_memory_equal (image_at (&pixels.image, row, 0), s_pixels [box.top + row] [box.left],
                 box.width * COLOURS);
     }
-    tiff_reader_destroy (&reader);
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
+    tiff_reader.destroy (NULL);
 }
 
 static void
@@ -231,7 +231,7 @@ test_refused (void **state)
     };
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     for (size_t number = 0; number < sizeof cases / sizeof *cases; number++) {
         if (cases [number].form == TILES)
             s_start (TILE, TILE, true);
@@ -247,7 +247,7 @@ test_refused (void **state)
     s_end ();
     assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
     assert_non_null (strstr (error, "tag 256 comes twice"));
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 //  Small files that would take much memory, or much time.
@@ -257,7 +257,7 @@ test_bytes_used_again (void **state)
     (void) state;
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     for (uint32_t tags = 1; tags <= 2; tags++) {
         s_start (STRIP_HEIGHT, WIDTH, false);
         for (uint32_t tag = 0; tag < tags; tag++)
@@ -281,7 +281,7 @@ test_bytes_used_again (void **state)
         assert_string_equal (error, times == 10? "":
             "damaged TIFF: its strips or tiles have more than 16 times the bytes of the file");
     }
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 static void
@@ -292,7 +292,7 @@ test_masks (void **state)
     const image_reader_options_t options = { .is_mask = true };
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     s_start (STRIP_HEIGHT, WIDTH, false);
     s_end ();
     assert_int_equal (s_read_bytes (reader, s_file.bytes, s_file.size, &options, NULL, &pixels, error),
@@ -312,7 +312,7 @@ test_masks (void **state)
     }
     assert_int_equal (pixels.image.channels, 1);
     assert_memory_equal (pixels.image.pixels, s_pixels, WIDTH);
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 //  A file that is cut anywhere is bad, whatever of it is looked at; a changed byte does no harm.
@@ -325,7 +325,7 @@ test_damage (void **state)
     const image_box_t corner = { .height = 1, .width = 1 };
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     for (int form = 0; form < 2; form++) {
         if (form)
             s_start (TILE, TILE, true);
@@ -349,7 +349,7 @@ test_damage (void **state)
         }
         assert_int_equal (s_read (reader, NULL, &pixels, error), 0);
     }
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 //  Deflated data give as many bytes as the strip has, no fewer and no more; and not thousands for each byte.
@@ -360,7 +360,7 @@ test_deflate (void **state)
     static uint8_t data [FILE_BYTES], more [sizeof s_pixels + 1];
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     memcpy (more, s_pixels, sizeof s_pixels);
     for (int extra = -1; extra <= 1; extra++) {
         uLongf size = sizeof data;
@@ -379,7 +379,7 @@ test_deflate (void **state)
     s_end ();
     assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
     assert_non_null (strstr (error, "tile 0 (200 bytes at 8) lies beyond the file's end, or is too short"));
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 //  Damage that libjpeg reads past is good, unless no warnings are allowed; a JPEG of another size is bad.
@@ -391,7 +391,7 @@ test_jpeg (void **state)
     const image_reader_options_t lenient = { .warnings_max = UINT32_MAX }, strict = { .warnings_max = 0 };
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    tiff_reader_t *reader = tiff_reader_new ();
+    void *reader = tiff_reader.new ();
     made_file_t jpeg = made_jpeg_with (&made_kinds [MADE_KIND_420], HEIGHT, WIDTH, 80, &random, NULL);
     s_start_with (jpeg.bytes, jpeg.size, COMPRESSION_JPEG);
     s_set ((entry_t) { TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, PHOTOMETRIC_YCBCR });
@@ -415,7 +415,7 @@ test_jpeg (void **state)
     assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
     assert_non_null (strstr (error, "Improper JPEG strip/tile size"));
     free (jpeg.bytes);
-    tiff_reader_destroy (&reader);
+    tiff_reader.destroy (reader);
 }
 
 static int

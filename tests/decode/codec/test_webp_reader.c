@@ -1,5 +1,5 @@
 //  WebP: pixels, boxes, animations, damage.  test_parity.py has the comparison with Pillow.
-#include "webp_reader.h"
+#include "image_codec.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,18 +49,18 @@ s_lossy (void)
 
 //  0 and the box's pixels, or what open or read says.
 static int
-s_read (webp_reader_t *reader, const uint8_t *bytes, size_t size, const image_box_t *box,
+s_read (void *reader, const uint8_t *bytes, size_t size, const image_box_t *box,
     image_pixels_t *pixels, char error [ERROR_BYTES])
 {
     image_reader_options_t options = { .orientation = true };
     image_request_t request = { .least_height = 0 };
     *error = 0;
-    int rc = webp_reader_open (reader, &options, bytes, size, &request.box.height, &request.box.width, error,
+    int rc = webp_reader.open (reader, &options, bytes, size, &request.box.height, &request.box.width, error,
         ERROR_BYTES);
     if (box)
         request.box = *box;
     if (rc == 0)
-        rc = webp_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+        rc = webp_reader.read (reader, &request, pixels, error, ERROR_BYTES);
     assert_true (rc == 0 || *error);
     return rc;
 }
@@ -82,7 +82,7 @@ test_boxes (void **state)
     (void) state;
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
-    webp_reader_t *reader = webp_reader_new ();
+    void *reader = webp_reader.new ();
     s_draw (random);
     file_t file = s_lossless ();
     for (int trial = 0; trial < 200; trial++) {
@@ -95,8 +95,8 @@ test_boxes (void **state)
         s_assert_box (&pixels, &box);
     }
     WebPFree (file.bytes);
-    webp_reader_destroy (&reader);
-    webp_reader_destroy (&reader);
+    webp_reader.destroy (reader);
+    webp_reader.destroy (NULL);
 }
 
 //  A file that is cut anywhere is bad, whatever of it is looked at; a changed byte does no harm.
@@ -106,7 +106,7 @@ test_damage (void **state)
     (void) state;
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
-    webp_reader_t *reader = webp_reader_new ();
+    void *reader = webp_reader.new ();
     s_draw (random);
     file_t files [] = { s_lossless (), s_lossy () };
     for (size_t kind = 0; kind < 2; kind++) {
@@ -131,7 +131,7 @@ test_damage (void **state)
         assert_int_equal (s_read (reader, file->bytes, file->size, NULL, &pixels, error), 0);
         WebPFree (files [kind].bytes);
     }
-    webp_reader_destroy (&reader);
+    webp_reader.destroy (reader);
 }
 
 static uint8_t *
@@ -178,14 +178,13 @@ test_animations (void **state)
     (void) state;
     char error [ERROR_BYTES];
     image_pixels_t pixels;
-    webp_reader_t *reader = webp_reader_new ();
+    void *reader = webp_reader.new ();
     s_draw (test_seed ());
     file_t still = s_lossless (), file = s_animate (&still, HEIGHT + 10, WIDTH + 20, 4, 6);
     assert_int_equal (s_read (reader, file.bytes, file.size, NULL, &pixels, error), 0);
-    size_t exif_bytes;
-    const uint8_t *exif = webp_reader_exif (reader, &exif_bytes);
-    assert_int_equal (exif_bytes, 4);
-    assert_memory_equal (exif, "exif", 4);
+    image_block_t exif = webp_reader.exif (reader);
+    assert_int_equal (exif.size, 4);
+    assert_memory_equal (exif.bytes, "exif", 4);
     for (uint32_t row = 0; row < HEIGHT + 10; row++)
         for (uint32_t column = 0; column < WIDTH + 20; column++) {
             bool is_image = row >= 4 && row < HEIGHT + 4 && column >= 6 && column < WIDTH + 6;
@@ -202,7 +201,7 @@ test_animations (void **state)
     assert_non_null (strstr (error, "more pixels than the limit (10000 x 10001 pixels)"));
     free (file.bytes);
     WebPFree (still.bytes);
-    webp_reader_destroy (&reader);
+    webp_reader.destroy (reader);
 }
 
 static void
@@ -211,13 +210,13 @@ test_no_mask (void **state)
     (void) state;
     char error [ERROR_BYTES];
     uint32_t height, width;
-    webp_reader_t *reader = webp_reader_new ();
+    void *reader = webp_reader.new ();
     file_t file = s_lossy ();
-    assert_int_equal (webp_reader_open (reader, &(image_reader_options_t) { .is_mask = true }, file.bytes,
+    assert_int_equal (webp_reader.open (reader, &(image_reader_options_t) { .is_mask = true }, file.bytes,
         file.size, &height, &width, error, ERROR_BYTES), -EDOM);
     assert_string_equal (error, "a mask must be grey or have a palette: a WebP is in colour");
     WebPFree (file.bytes);
-    webp_reader_destroy (&reader);
+    webp_reader.destroy (reader);
 }
 
 int
