@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "finish_rows.h"
+#include "finish_avx2.h"
 #include "instrument.h"
 #include "simd.h"
 

@@ -1,12 +1,6 @@
-/*  finish_avx2 -- the rows of finish for processors with AVX2, FMA and F16C.
- *
- *  8-bit rows are done 32 pixels at a time, others 16 at a time, so that the channels take turns in the same
- *  way each time.  What is left at the end of a row is done by doing its last pixels again; a row that is
- *  shorter than one step, in a buffer of its own.
- */
+#include "finish_avx2.h"
 #include <immintrin.h>
 #include <string.h>
-#include "finish_rows.h"
 #include "instrument.h"
 
 enum {

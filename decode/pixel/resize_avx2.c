@@ -1,6 +1,4 @@
-//  The passes of a resize, compiled for processors with AVX2.
-
-#include "resize_rows.h"
+#include "resize_avx2.h"
 #include <immintrin.h>
 #include <string.h>
 #include "instrument.h"
@@ -127,7 +125,7 @@ s_weigh_row (const uint8_t *from, size_t stride, uint32_t taps, const pair_t *pa
 }
 
 INSTRUMENT_ROWS void
-resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride)
+resize_avx2_down (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride)
 {
     size_t bytes = image_bytes (1, source->width, source->channels);
     s_split (axis);
@@ -278,7 +276,7 @@ s_chunk (const resize_axis_t *axis, uint32_t begin, uint32_t end, uint32_t chann
 }
 
 size_t
-resize_across_work_avx2 (const resize_axis_t *axis, uint32_t channels)
+resize_avx2_across_work (const resize_axis_t *axis, uint32_t channels)
 {
     uint32_t most = 0;
     for (uint32_t begin = 0; begin < axis->count; begin += CHUNK) {
@@ -290,7 +288,7 @@ resize_across_work_avx2 (const resize_axis_t *axis, uint32_t channels)
 }
 
 INSTRUMENT_ROWS void
-resize_across_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
+resize_avx2_across (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
     void *work)
 {
     s_split (axis);

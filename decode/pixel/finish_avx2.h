@@ -1,8 +1,14 @@
-/*  finish_rows -- the inner loops of finish: one row, whatever the format.  There is one version for each
- *  level of simd.h, and all give the same bytes.  They read and write no byte outside the row.
+/*  finish_avx2 -- the inner loops of finish for processors with AVX2, FMA and F16C: one row, whatever the
+ *  format, with the same bytes as finish.c's own.  They read and write no byte outside the row.
+ *
+ *  8-bit rows are done 32 pixels at a time, others 16 at a time, so that the channels take turns in the same
+ *  way each time.  What is left at the end of a row is done by doing its last pixels again; a row that is
+ *  shorter than one step, in a buffer of its own.
+ *
+ *  Only for finish.c.
  */
-#ifndef FINISH_ROWS_H
-#define FINISH_ROWS_H
+#ifndef FINISH_AVX2_H
+#define FINISH_AVX2_H
 #include "finish.h"
 
 //  What all rows of an image have in common.

@@ -1,4 +1,5 @@
-/*  resize_rows -- the weights of a resize, and its two passes over the pixels.
+/*  resize_avx2 -- the two passes of a resize for processors with AVX2, and the weights that they share with
+ *  those of resize.c.
  *
  *  A weight is a whole number; those of one result pixel add up to about 1 << RESIZE_PRECISION.  The vectors
  *  take it in two parts:
@@ -16,10 +17,10 @@
  *  L modulo 2^32, whatever the number of taps.  For the same reason pixel * high of two neighbours fits in 16
  *  bits.
  *
- *  Only for resize*.c.
+ *  Only for resize.c.
  */
-#ifndef RESIZE_ROWS_H
-#define RESIZE_ROWS_H
+#ifndef RESIZE_AVX2_H
+#define RESIZE_AVX2_H
 #include "image.h"
 
 enum {
@@ -54,13 +55,13 @@ enum {
     RESIZE_WORK_MAX = 4 * 1024 * 1024       //  beyond it, portable C is as good: the caches are too small
 };
 
-//  All rows of source to the width of axis.  work has resize_across_work_avx2 bytes, aligned.
-void resize_across_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target,
+//  All rows of source to the width of axis.  work has resize_avx2_across_work bytes, aligned.
+void resize_avx2_across (const resize_axis_t *axis, const image_t *source, uint8_t *target,
     size_t target_stride, void *work);
-size_t resize_across_work_avx2 (const resize_axis_t *axis, uint32_t channels);
+size_t resize_avx2_across_work (const resize_axis_t *axis, uint32_t channels);
 
 //  Resizes all columns of source to the height of axis.  A row of source has at least RESIZE_VECTOR bytes.
-void resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target,
+void resize_avx2_down (const resize_axis_t *axis, const image_t *source, uint8_t *target,
     size_t target_stride);
 
 #endif
