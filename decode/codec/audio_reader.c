@@ -92,12 +92,6 @@ s_number (const uint8_t *bytes, size_t count, bool is_big_endian)
     return number;
 }
 
-static uint32_t
-s_little_32 (const uint8_t *bytes)
-{
-    return (uint32_t) s_number (bytes, 4, false);
-}
-
 //  ---- layout: chunks
 
 //  What a chunk of no known length has, as the "ds64" of an RF64 tells it; else UINT64_MAX.
@@ -150,7 +144,7 @@ s_page_is_damaged (const uint8_t *page, size_t bytes, const uint32_t table [256]
         uint32_t byte = index - PAGE_SUM_AT < sizeof sum? 0: page [index];
         sum = (sum << 8) ^ table [(sum >> 24) ^ byte];
     }
-    return sum != s_little_32 (page + PAGE_SUM_AT);
+    return sum != s_number (page + PAGE_SUM_AT, 4, false);
 }
 
 //  Of Ogg's checksum, a CRC of 32 bits, highest first.

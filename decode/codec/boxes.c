@@ -36,19 +36,15 @@ boxes_take (const decode_tensor_t *tensor, const uint8_t *from, uint32_t rows, u
     return self;
 }
 
-static float
-s_clip (float value, float most)
-{
-    return value < 0? 0: value > most? most: value;
-}
-
 //  To the image.
 static void
 s_clip_box (const boxes_t *self, box_t *box)
 {
     const float side [2] = { (float) self->width, (float) self->height };
-    for (size_t index = 0; index < BOXES_SIDES; index++)
-        box->at [index] = s_clip (box->at [index], side [index % 2]);
+    for (size_t index = 0; index < BOXES_SIDES; index++) {
+        float value = box->at [index], most = side [index % 2];
+        box->at [index] = value < 0? 0: value > most? most: value;
+    }
 }
 
 void
@@ -158,13 +154,6 @@ boxes_map (boxes_t *self, const boxes_map_t *map, uint32_t height, uint32_t widt
 //  ---------------------------------------------------------------------------------------------------------
 //  The end
 
-//  What no number is in is not as large as anything.
-static bool
-s_is_large (const box_t *box, float least)
-{
-    return box->at [2] - box->at [0] >= least && box->at [3] - box->at [1] >= least;
-}
-
 void
 boxes_end (boxes_t *self, float size_min)
 {
@@ -173,7 +162,9 @@ boxes_end (boxes_t *self, float size_min)
     for (uint32_t row = 0; row < rows; row++) {
         box_t box = s_box (self, row);
         s_clip_box (self, &box);
-        if (!s_is_large (&box, size_min))
+        //  What no number is in is not as large as anything.
+        bool is_large = box.at [2] - box.at [0] >= size_min && box.at [3] - box.at [1] >= size_min;
+        if (!is_large)
             continue;
         memmove (self->rows + self->count * self->row_bytes, self->rows + row * self->row_bytes,
             self->row_bytes);

@@ -90,12 +90,6 @@ s_point_mcu (const jpeg_entropy_t *self, size_t point)
     return point / self->shape.row_points * self->columns + point % self->shape.row_points * self->shape.step;
 }
 
-static size_t
-s_point_of (const jpeg_entropy_t *self, size_t mcu)
-{
-    return mcu / self->columns * self->shape.row_points + mcu % self->columns / self->shape.step;
-}
-
 static bool
 s_advance (jpeg_entropy_t *self, size_t mcu)
 {
@@ -184,7 +178,7 @@ s_go_by_points (jpeg_entropy_t *self, size_t mcu)
 {
     if (mcu == self->read && mcu < self->next_mcu)
         return true;            //  as most are
-    size_t point = s_point_of (self, mcu);
+    size_t point = mcu / self->columns * self->shape.row_points + mcu % self->columns / self->shape.step;
     point = point < self->told? point: self->told - 1;
     if (!self->is_tail && (self->read < s_point_mcu (self, point) || mcu >= self->next_mcu))
         s_begin_at (self, point);

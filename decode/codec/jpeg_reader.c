@@ -444,13 +444,6 @@ s_read_rows (jpeg_reader_t *self, uint32_t rows, uint8_t *target, size_t stride)
     }
 }
 
-static size_t
-s_stride (const jpeg_reader_t *self, uint32_t channels)
-{
-    size_t bytes = image_bytes (1, self->info.output_width, channels);
-    return (bytes + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT;
-}
-
 //  Room for the window's rows, and for one more that is of no use.
 static uint8_t *
 s_room (jpeg_reader_t *self, uint32_t height, size_t stride)
@@ -479,7 +472,8 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
         s_no_memory (self);
     self->is_attached = attached > 0;
     uint32_t channels = self->options.is_mask? 1: IMAGE_COLOURS;
-    size_t stride = s_stride (self, channels);
+    size_t row_bytes = image_bytes (1, info->output_width, channels);
+    size_t stride = (row_bytes + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT;
     uint8_t *rows = s_room (self, window.height, stride), *unused = rows + window.height * stride;
     if (smoothed)
         s_read_rows (self, window.top, unused, 0);

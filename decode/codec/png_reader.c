@@ -171,14 +171,6 @@ s_forget_texts (texts_t *self)
         self->noted [text].text = (image_block_t) { NULL, 0 };
 }
 
-static void
-s_free_texts (texts_t *self)
-{
-    s_forget_texts (self);
-    for (int text = 0; text < TEXTS; text++)
-        scratch_free (&self->unpacked [text]);
-}
-
 //  Steps over a part of the block that ends with a 0; false: there is no 0.
 static bool
 s_skip_part (image_block_t *block)
@@ -339,7 +331,8 @@ s_reader_destroy (void *reader)
     assert (self->magic == PNG_READER_MAGIC);
     s_close (self);
     scratch_free (&self->pixels);
-    s_free_texts (&self->texts);
+    for (int text = 0; text < TEXTS; text++)
+        scratch_free (&self->texts.unpacked [text]);
     self->magic = 0;
     free (self);
 }
@@ -351,13 +344,6 @@ static bool
 s_truncated (const png_reader_t *self)
 {
     snprintf (self->error, self->error_bytes, "truncated PNG: the file ends before the image does");
-    return false;
-}
-
-static bool
-s_damaged (const png_reader_t *self)
-{
-    snprintf (self->error, self->error_bytes, "damaged PNG: CRC error before the image data");
     return false;
 }
 
@@ -412,8 +398,10 @@ s_survey (png_reader_t *self)
         self->has_unknown |= s_is_unknown (head);
         bool is_critical = head [sizeof (uint32_t)] >= 'A' && head [sizeof (uint32_t)] <= 'Z';
         if ((has_data || is_critical) && !s_is_sound (head, length)) {
-            if (!has_data)
-                return s_damaged (self);
+            if (!has_data) {
+                snprintf (self->error, self->error_bytes, "damaged PNG: CRC error before the image data");
+                return false;
+            }
             is_sound = false;               //  of another chunk the name may have been IDAT
             self->has_wrong_sum |= is_data;
         }

@@ -91,13 +91,16 @@ size_t pipeline_version_bytes (const pipeline_t *self);
 //  The fields with files that the shared stage reads: how many, and which (index in the source).
 size_t pipeline_files (const pipeline_t *self);
 size_t pipeline_file (const pipeline_t *self, size_t index);
-//  What the private stage writes for one sample; lent for the life of the pipeline.
+//  What the private stage writes for one sample; lent for the life of the pipeline.  In the order: the images
+//  view by view, in each the fields; then the other files, of boxes view by view.
 size_t pipeline_outputs (const pipeline_t *self);
 const pipeline_output_t *pipeline_output (const pipeline_t *self, size_t index);
 //  The operation of the operator's own in the shared stage; NULL: there is none.
 const custom_t *pipeline_custom (const pipeline_t *self);
 //  Of all outputs together.
 size_t pipeline_sample_bytes (const pipeline_t *self);
+//  For decode/: how it sees the pipeline (plan.h).  Lent for the life of the pipeline.
+const struct plan *pipeline_plan (const pipeline_t *self);
 
 //  The processor time, in milliseconds, that a stage takes for a sample, as foreseen (plan_foresee).
 //  Operations and sizes are known, pictures are not.

@@ -37,7 +37,7 @@ typedef struct {
     size_t bytes;                   //  there, header included
 } plan_plane_t;
 
-typedef struct {
+typedef struct plan {
     const operation_t *operations;  //  the canonical list: decode first, no mark
     size_t count;
     size_t shared_count;            //  of them in the shared stage; at least 1
@@ -55,10 +55,6 @@ typedef struct {
     plan_size_t output_size;
     finish_format_t format;
 } plan_t;
-
-//  Lent for the life of the pipeline.  Outputs are in the order: the images view by view, in each the fields;
-//  then the other files, of boxes view by view.
-const plan_t *pipeline_plan (const pipeline_t *self);
 
 //  How a pipeline comes to its plan, in this order; each with a complaint where a list cannot be.
 

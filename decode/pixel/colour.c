@@ -120,14 +120,6 @@ s_compose (uint8_t table [COLOUR_VALUES], const uint8_t map [COLOUR_VALUES])
         table [value] = map [table [value]];
 }
 
-//  Behind the action's tables.
-static void
-s_append_map (colour_action_t *action, const uint8_t map [COLOUR_VALUES])
-{
-    for (size_t channel = 0; channel < (action->is_one? 1: IMAGE_COLOURS); channel++)
-        s_compose (action->tables [channel], map);
-}
-
 static void
 s_append_tables (colour_action_t *action, const colour_tables_t tables)
 {
@@ -171,7 +163,8 @@ colour_begin (colour_pass_t *self, const colour_program_t *program, size_t steps
         else
         if (s_is_table (step->kind)) {
             s_map (step, map);
-            s_append_map (action, map);
+            for (size_t channel = 0; channel < (action->is_one? 1: IMAGE_COLOURS); channel++)
+                s_compose (action->tables [channel], map);
         }
         action->factor = (float) step->factor;
         //  NumPy's conversion to 8 bits: truncated, then modulo 256.

@@ -59,12 +59,6 @@ s_source_pixel_bytes (layout_t layout)
     return layout == LAYOUT_VALUES? 1: IMAGE_COLOURS;
 }
 
-static inline size_t
-s_target_pixel_bytes (layout_t layout, size_t bytes)
-{
-    return layout == LAYOUT_INTERLEAVED? bytes * IMAGE_COLOURS: bytes;
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  Bytes
 
@@ -391,7 +385,7 @@ s_few (loop_f *loop, layout_t layout, const finish_format_t *format, const row_t
     uint8_t pixels [VECTOR * IMAGE_COLOURS] = { 0 },
         numbers [IMAGE_COLOURS] [STEP * IMAGE_COLOURS * sizeof (float)];
     size_t source_bytes = s_source_pixel_bytes (layout);
-    size_t target_bytes = s_target_pixel_bytes (layout, dtype_bytes (format->dtype));
+    size_t target_bytes = dtype_bytes (format->dtype) * (layout == LAYOUT_INTERLEAVED? IMAGE_COLOURS: 1);
     memcpy (pixels + (row->across? step - row->width: 0) * source_bytes, row->source,
         row->width * source_bytes);
     row_t whole = { pixels, { numbers [0], numbers [1], numbers [2] }, step, row->across, false };

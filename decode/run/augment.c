@@ -169,13 +169,6 @@ s_bits (uint32_t bins, uint32_t level, double most)
     return 8 - rintf ((float) level / (float) ((bins - 1) / most));
 }
 
-static double
-s_threshold (const operation_t *operation, uint32_t bins, uint32_t level)
-{
-    return operation->augment.unit_threshold? 255 * s_linspace (1, 0, bins, level):
-        s_linspace (255, 0, bins, level);
-}
-
 static float
 s_most (const operation_t *operation, augment_kind_t kind, uint32_t height, uint32_t width)
 {
@@ -199,7 +192,8 @@ augment_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t l
     if (kind == AUGMENT_POSTERIZE)
         return s_bits (bins, level, is_wide? 6: 4) - (operation->kind == OPERATION_AUG_MIX? 4: 0);
     if (kind == AUGMENT_SOLARIZE)
-        return s_threshold (operation, bins, level);
+        return operation->augment.unit_threshold? 255 * s_linspace (1, 0, bins, level):
+            s_linspace (255, 0, bins, level);
     return s_linspace (0, s_most (operation, kind, height, width), bins, level);
 }
 
@@ -274,13 +268,6 @@ augment_draw (const operation_t *operation, uint32_t height, uint32_t width, key
 //  ---------------------------------------------------------------------------------------------------------
 //  Steps
 
-//  torchvision asks for the angle of a shear, in degrees.
-static double
-s_shear_angle (double magnitude)
-{
-    return atan (magnitude) * (180 / M_PI);
-}
-
 bool
 augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, warp_t *warp_p)
 {
@@ -293,7 +280,8 @@ augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, warp_
     case AUGMENT_SHEAR_X:
     case AUGMENT_SHEAR_Y:
         affine.center = corner;
-        affine.shear [step->kind == AUGMENT_SHEAR_Y] = s_shear_angle (step->magnitude);
+        //  torchvision asks for the angle of a shear, in degrees.
+        affine.shear [step->kind == AUGMENT_SHEAR_Y] = atan (step->magnitude) * (180 / M_PI);
         break;
     case AUGMENT_TRANSLATE_X:
     case AUGMENT_TRANSLATE_Y:

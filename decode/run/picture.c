@@ -30,13 +30,6 @@ picture_supply (picture_t *self, const image_request_t *request, const image_pix
 //  ---------------------------------------------------------------------------------------------------------
 //  The description
 
-//  What is taken: of the source, or of what it is resized to.
-static image_box_t *
-s_taken (picture_t *self)
-{
-    return self->resizes? &self->window: &self->box;
-}
-
 uint32_t
 picture_height (const picture_t *self)
 {
@@ -73,7 +66,8 @@ picture_may_narrow (const picture_t *self)
 void
 picture_narrow (picture_t *self, const image_box_t *box)
 {
-    image_box_t *taken = s_taken (self);
+    //  Of what it is resized to, or of the source.
+    image_box_t *taken = self->resizes? &self->window: &self->box;
     assert (box->height > 0 && box->top + box->height <= taken->height);
     assert (box->width > 0 && box->left + box->width <= taken->width);
     //  The box is in what is shown: flipped, it lies at the other end.

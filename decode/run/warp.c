@@ -367,13 +367,6 @@ s_draw_noise (keyed_random_t *random, float *noise, size_t count)
     }
 }
 
-//  torchvision's size of a kernel: eight deviations, and odd.
-static uint32_t
-s_kernel_size (double sigma)
-{
-    return (uint32_t) (8 * sigma + 1) | 1;
-}
-
 void
 warp_draw_field (const operation_t *elastic, uint32_t height, uint32_t width, keyed_random_t *random,
     float *field)
@@ -386,7 +379,8 @@ warp_draw_field (const operation_t *elastic, uint32_t height, uint32_t width, ke
     for (size_t axis = 0; axis < 2; axis++) {
         float *ways = field + axis * count;
         if (sigma [axis] > 0) {
-            uint32_t size = s_kernel_size (sigma [axis]);
+            //  torchvision's: eight deviations, and odd.
+            uint32_t size = (uint32_t) (8 * sigma [axis] + 1) | 1;
             blur_kernel_t across = blur_kernel (size, sigma [0]), down = blur_kernel (size, sigma [1]);
             blur_field (ways, height, width, &across, &down, room);
         }
