@@ -1,4 +1,10 @@
-/*  geometry -- which pixels an operation takes: torchvision's arithmetic, pure functions.  */
+/*  geometry -- what chance and an image's size choose for a sample: which operations of a list are done, in
+ *  which order, and which pixels each takes, in torchvision's arithmetic.
+ *
+ *  Every operation draws its own numbers from its place in the list, wherever random_apply, random_choice and
+ *  random_order put it.
+ *  Pure functions; any thread.
+ */
 #ifndef GEOMETRY_H
 #define GEOMETRY_H
 #include <stdint.h>
@@ -62,5 +68,23 @@ bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_
 //  Appends the steps of an operation on colours, if it is done: color_jitter, grayscale and the point
 //  operations.  False: it is full, as geometry_jitter.
 bool geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program);
+
+
+//  ---- which operations are done: random_apply, random_choice and random_order
+
+//  Indices in the list, groups among them before what they are about.
+typedef struct {
+    uint8_t operations [PIPELINE_OPERATIONS_MAX];
+    size_t count;
+} geometry_chosen_t;
+
+//  Of [begin, end), which no group crosses, in a view.
+geometry_chosen_t geometry_choose (const operation_t *operations, size_t begin, size_t end,
+    const pipeline_key_t *key, uint32_t view);
+//  The draw of a random_choice: its part.
+uint32_t geometry_choose_part (const operation_t *choice, keyed_random_t *random);
+//  The draws of a random_order: its parts in their order; a draw takes one of those that are left.
+void geometry_choose_order (const operation_t *order, keyed_random_t *random,
+    uint32_t parts [GROUP_PARTS_MAX]);
 
 #endif

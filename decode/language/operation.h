@@ -4,7 +4,7 @@
  *  A new operation needs
  *      here                its kind and its parameters; operation.c: its row and its parser
  *      plan.c              what a pixel of it costs; what it does to sizes and outputs
- *      geometry.c, chosen.c, pixel/    the work; run/stage.c calls it, run/describe.c tells what it chose
+ *      geometry.c, pixel/  the work; run/stage.c calls it, run/describe.c tells what it chose
  *      docs/pipeline.md, clients/python/tureen/transforms.py or augmentations.py, and translation.py
  *      tests/decode        its golden pixels, and the simulation of the costliest pipeline
  *  Foreign input throughout: text from it is quoted into messages in printable ASCII only and cut short.

@@ -7,7 +7,6 @@
 #include "audio_reader.h"
 #include "augment.h"
 #include "boxes.h"
-#include "chosen.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "jpeg_reader.h"
@@ -125,7 +124,7 @@ static void
 s_follow (boxes_t *boxes, const plan_t *plan, size_t begin, size_t end, const pipeline_key_t *key,
     uint32_t view)
 {
-    chosen_t chosen = chosen_draw (plan->operations, begin, end, key, view);
+    geometry_chosen_t chosen = geometry_choose (plan->operations, begin, end, key, view);
     for (size_t index = 0; index < chosen.count; index++) {
         const operation_t *operation = &plan->operations [chosen.operations [index]];
         keyed_random_t random = stage_random (operation, key, view);

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include "augment.h"
-#include "chosen.h"
 #include "geometry.h"
 #include "plan.h"
 #include "stage.h"
@@ -202,7 +201,7 @@ static json_t *
 s_order (const operation_t *operation, keyed_random_t *random)
 {
     uint32_t parts [GROUP_PARTS_MAX];
-    chosen_order (operation, random, parts);
+    geometry_choose_order (operation, random, parts);
     json_t *order = json_array ();
     for (uint32_t place = 0; place < operation->group.parts; place++)
         json_array_append_new (order, json_integer ((json_int_t) parts [place] + 1));
@@ -278,7 +277,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_RANDOM_PERSPECTIVE:
         return s_perspective (self, operation, &random);
     case OPERATION_RANDOM_CHOICE:
-        return json_pack ("{s:I}", "chosen", (json_int_t) chosen_part (operation, &random) + 1);
+        return json_pack ("{s:I}", "chosen", (json_int_t) geometry_choose_part (operation, &random) + 1);
     case OPERATION_RANDOM_ORDER:
         return s_order (operation, &random);
     case OPERATION_RAND_AUGMENT:
@@ -348,7 +347,7 @@ static bool
 s_walk_stage (walk_t *self, size_t begin, size_t end, bool is_shared)
 {
     const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
-    chosen_t chosen = chosen_draw (self->plan->operations, begin, end, key, self->view);
+    geometry_chosen_t chosen = geometry_choose (self->plan->operations, begin, end, key, self->view);
     for (size_t index = 0; index < chosen.count; index++) {
         const operation_t *operation = &self->plan->operations [chosen.operations [index]];
         json_t *parameters = s_parameters (self, operation, key);

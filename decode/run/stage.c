@@ -951,7 +951,7 @@ s_step (passage_t *self, const operation_t *operation)
 void
 stage_choose (passage_t *self, size_t begin, size_t end)
 {
-    self->chosen = chosen_draw (self->plan->operations, begin, end, self->key, self->view);
+    self->chosen = geometry_choose (self->plan->operations, begin, end, self->key, self->view);
     self->next = 0;
 }
 

@@ -11,7 +11,7 @@
 #ifndef STAGE_H
 #define STAGE_H
 #include <stdbool.h>
-#include "chosen.h"
+#include "geometry.h"
 #include "keyed_random.h"
 #include "picture.h"
 #include "plan.h"
@@ -46,7 +46,7 @@ typedef struct {
     const pipeline_key_t *key;
     bool is_mask;
     uint32_t view;
-    chosen_t chosen;                //  the operations to run, from next on
+    geometry_chosen_t chosen;       //  the operations to run, from next on
     size_t next;
     picture_t picture;
     picture_need_t need;            //  set by stage_run while the picture has no pixels

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 #include "augment.h"
-#include "chosen.h"
 #include "geometry.h"
 #include "pipelines.h"
 #include "plan.h"
@@ -75,7 +74,7 @@ test_choices_have_their_weights (void **state)
     const double shares [5] = { 0, 0.6, 0.3, 0, 0.1 };
     for (uint64_t id = 0; id < DRAWS; id++) {
         keyed_random_t random = s_stream (id);
-        parts [chosen_part (&choice, &random)]++;
+        parts [geometry_choose_part (&choice, &random)]++;
     }
     s_check ("part", parts, shares, 5, DRAWS);
 }
@@ -91,7 +90,7 @@ test_orders_are_uniform (void **state)
     for (uint64_t id = 0; id < DRAWS; id++) {
         keyed_random_t random = s_stream (id);
         uint32_t parts [GROUP_PARTS_MAX];
-        chosen_order (&order, &random, parts);
+        geometry_choose_order (&order, &random, parts);
         assert_true (parts [0] + parts [1] + parts [2] == PARTS && parts [0] != parts [1]);
         assert_true (parts [1] != parts [2] && parts [0] != parts [2]);
         orders [parts [0] * PARTS + parts [1]]++;
@@ -119,7 +118,7 @@ test_lists_are_chosen (void **state)
     uint32_t counts [4] = { 0 };
     for (uint64_t id = 0; id < DRAWS; id++) {
         pipeline_key_t key = { .seed = test_seed (), .id = id };
-        chosen_t chosen = chosen_draw (plan->operations, 1, plan->count, &key, 0);
+        geometry_chosen_t chosen = geometry_choose (plan->operations, 1, plan->count, &key, 0);
         char text [PIPELINE_OPERATIONS_MAX + 1] = "";
         for (size_t index = 0; index < chosen.count; index++)
             text [index] = (char) ('0' + chosen.operations [index]);
