@@ -7,6 +7,7 @@
 #include <jpegint.h>
 #include "image.h"
 #include "jpeg_mcu_loops.h"
+#include "jpeg_rows.h"
 #include "simd.h"
 
 enum { JPEG_ENTROPY_MAGIC = 0x6a656e74, TABLES = NUM_HUFF_TBLS };

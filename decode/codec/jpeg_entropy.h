@@ -18,9 +18,9 @@
 #ifndef JPEG_ENTROPY_H
 #define JPEG_ENTROPY_H
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <jpeglib.h>
-#include "jpeg_rows.h"
 
 typedef struct jpeg_entropy jpeg_entropy_t;
 
