@@ -388,12 +388,6 @@ s_bad (const audio_t *self, const char *format, ...)
     return -EBADMSG;
 }
 
-const char *
-audio_reader_formats (void)
-{
-    return AUDIO_READER_FORMATS;
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  What libsndfile calls back
 

@@ -14,12 +14,11 @@
 #include <stdint.h>
 #include "decode_request.h"
 
-//  The formats that are read; static.
+//  The formats that are read.
 #define AUDIO_READER_FORMATS "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3"
 
 //  As tensor_reader_audio.
 int audio_reader_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
-const char *audio_reader_formats (void);
 
 #endif

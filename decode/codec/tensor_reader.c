@@ -428,7 +428,7 @@ const char *
 tensor_reader_audio_formats (void)
 {
 #ifdef TUREEN_SNDFILE
-    return audio_reader_formats ();
+    return AUDIO_READER_FORMATS;
 #else
     return NULL;
 #endif
