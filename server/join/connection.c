@@ -1,12 +1,16 @@
 #include "connection.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
+#include "job.h"
 #include "json_text.h"
 #include "rank.h"
 #include "source.h"
+#include "tenant.h"
 
 static bool
 s_is_memory (int rc)
@@ -138,6 +142,25 @@ connection_take_inline (connection_t *self, uint32_t slot)
     if (memory_p)
         *memory_p = NULL;
     return memory;
+}
+
+void
+connection_label (const broker_t *broker, rank_t *rank, const char *reason, connection_label_t *label)
+{
+    job_t *job = rank_job (rank);
+    const connection_t *connection = rank_user (rank);
+    uint64_t user = connection? connection->caller.user: BROKER_USER_UNKNOWN;
+    bool has_ranks = job_world_size (job) > 1;
+    int used = snprintf (label->text, sizeof label->text, "job %" PRIu64, job_id (job));
+    if (has_ranks)
+        snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
+    const log_field_t fields [CONNECTION_LABEL_FIELDS] = {
+        LOG_TEXT ("tenant", tenant_label (broker, job_tenant (job))),
+        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (has_ranks, "rank", rank_number (rank)),
+        LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user), LOG_TEXT ("reason", reason),
+        { .key = NULL }
+    };
+    memcpy (label->fields, fields, sizeof fields);
 }
 
 //  The names of the devices that it lies on, each once.

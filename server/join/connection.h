@@ -14,6 +14,7 @@
 #include "caller.h"
 #include "dataset.h"
 #include "layout.h"
+#include "log.h"
 #include "outbox.h"
 #include "ring.h"
 
@@ -50,6 +51,15 @@ bool connection_go_inline (connection_t *self);
 uint8_t *connection_slot (connection_t *self, uint32_t slot);
 //  The slot's memory, now the caller's; NULL for one in a ring.
 uint8_t *connection_take_inline (connection_t *self, uint32_t slot);
+
+//  A rank in the log: fields, and "job 3", or "job 3, rank 1" if there are several.
+enum { CONNECTION_LABEL_FIELDS = 6 };
+typedef struct {
+    char text [64];
+    log_field_t fields [CONNECTION_LABEL_FIELDS];
+} connection_label_t;
+//  reason: NULL, or one of the server's own words.
+void connection_label (const broker_t *broker, rank_t *rank, const char *reason, connection_label_t *label);
 
 //  Adds what the catalogues know to the data sets of a status object.  sees_all: also figures that other
 //  tenants' jobs change.

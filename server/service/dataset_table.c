@@ -82,13 +82,6 @@ s_labels (const catalogue_t *catalogue, const request_table_t *request, uint32_t
 
 //  ----
 
-static uint32_t
-s_rows (const catalogue_t *catalogue, const request_table_t *request)
-{
-    return request->table == REQUEST_TABLE_CLASSES? catalogue_classes (catalogue)
-        : catalogue_samples (catalogue);
-}
-
 bool
 dataset_table (const catalogue_t *catalogue, const request_table_t *request, dataset_table_t *table,
     refusal_t *refusal)
@@ -96,7 +89,8 @@ dataset_table (const catalogue_t *catalogue, const request_table_t *request, dat
     *table = (dataset_table_t) { .bytes = NULL };
     if (request->table == REQUEST_TABLE_NONE)
         return true;
-    uint32_t rows = s_rows (catalogue, request);
+    uint32_t rows = request->table == REQUEST_TABLE_CLASSES? catalogue_classes (catalogue)
+        : catalogue_samples (catalogue);
     bool is_label = request->table == REQUEST_TABLE_LABEL;
     if (is_label && s_find (catalogue, request->label) == catalogue_labels (catalogue))
         return refuse (refusal, "bad_request", "label: data set '%s' has none called '%s'", request->dataset,

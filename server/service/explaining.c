@@ -83,15 +83,6 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
     return status == DECODER_OK;
 }
 
-//  The answer owns the operations from now on.
-static char *
-s_write (const question_t *self, json_t *operations)
-{
-    char path [PATH_BYTES];
-    catalogue_path (self->source->catalogue, s_id (self), 0, path, sizeof path);
-    return reply_explained (&self->explanation.reply, path, operations);
-}
-
 static void
 s_work (side_task_t *side_task, decoder_t *decoder)
 {
@@ -100,12 +91,14 @@ s_work (side_task_t *side_task, decoder_t *decoder)
         .private_key = self->explanation.private_key };
     if (!s_find_size (self, decoder, &sample))
         return;
-    char what [WHAT_BYTES];
+    char what [WHAT_BYTES], path [PATH_BYTES];
     json_t *operations = describe_operations (self->explanation.pipeline, &sample, what, sizeof what);
-    if (operations)
-        self->text = s_write (self, operations);
-    else
+    if (!operations) {
         s_fail (self, "%s", what);
+        return;
+    }
+    catalogue_path (self->source->catalogue, s_id (self), 0, path, sizeof path);
+    self->text = reply_explained (&self->explanation.reply, path, operations);
 }
 
 //  ---- in the broker's thread

@@ -1,7 +1,6 @@
-//  A service's life, what the broker wants done, and what status shows.  Above it service_messages.c: what
-//  clients ask.
+//  A service's life, what the broker wants done, and what status shows.
 
-#include "service_state.h"
+#include "service.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,24 +11,41 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "action.h"
+#include "arrivals.h"
 #include "build_version.h"
 #include "clock.h"
+#include "closing_rings.h"
+#include "connection.h"
+#include "explaining.h"
 #include "job.h"
-#include "outbox.h"
 #include "remote_workers.h"
 #include "reply.h"
+#include "send_backlog.h"
+#include "side_jobs.h"
 #include "tenant.h"
 
-enum {
-    //  While other tenants' jobs run, the queue gets one part in so many of the thread's time: a request of
-    //  50 ms cannot be divided, and workers run out of tasks behind a row of them.
-    REST_PARTS = 10,
-    //  But no tenant waits long for work done for another: unmapping a ring of some gigabytes takes a second.
-    REST_MS_MAX = 1000
+struct service {
+    service_options_t options;
+    int64_t now_ms;             //  of this turn
+    receiver_t *receiver;
+    side_jobs_t *side_jobs;
+    explaining_t *explaining;
+    arrivals_t *arrivals;
+    closing_rings_t closing_rings;
+    atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
+                                                    //  not sent yet; its threads count down
+    send_backlog_t *send_backlog;
+    //  scratch for one batch
+    uint32_t *rows;
+    uint64_t *ids;
 };
 
-void
-service_count_outside (service_t *self)
+static void s_carry_out_all (void *context);
+static json_t *s_status (void *context, const caller_t *caller);
+
+//  Reports memory that counts in the budget of jobs and belongs to no job.
+static void
+s_count_outside (service_t *self)
 {
     broker_t *broker = self->options.broker;
     for (uint32_t number = 0; number < tenant_total (broker); number++) {
@@ -44,8 +60,8 @@ static void
 s_settle (void *context)
 {
     service_t *self = context;
-    service_carry_out_all (self);
-    service_count_outside (self);
+    s_carry_out_all (self);
+    s_count_outside (self);
 }
 
 //  A refusal that arrivals sends later than in its answer: it is counted here, arrivals tells the client.
@@ -53,10 +69,21 @@ static void
 s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
 {
     service_t *self = context;
-    rejection_log_one_t one = { .tenant = tenant_number (caller->tenant),
-        .name = tenant_label (self->options.broker, caller->tenant),
-        .user = caller->user, .code = refusal->code, .message = refusal->message };
-    rejection_log_add (self->rejection_log, &one, self->now_ms);
+    receiver_count_refusal (self->receiver, caller, refusal);
+}
+
+//  NULL: no memory, as where a part of it could not be had.
+static receiver_t *
+s_new_receiver (service_t *self)
+{
+    const service_options_t *options = &self->options;
+    receiver_options_t receiver = { .broker = options->broker, .tasks = options->tasks,
+        .ring_server = options->ring_server, .router = options->router, .log = options->log,
+        .tenants = options->tenants, .additions = options->additions, .side_jobs = self->side_jobs,
+        .explaining = self->explaining, .arrivals = self->arrivals, .send_backlog = self->send_backlog,
+        .now_ms = &self->now_ms, .nanoseconds = options->nanoseconds, .clock = options->clock,
+        .carry_out = s_carry_out_all, .status = s_status, .context = self };
+    return self->explaining && self->arrivals? receiver_new (&receiver): NULL;
 }
 
 service_t *
@@ -65,44 +92,25 @@ service_new (const service_options_t *options)
     service_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
+    self->options = *options;
     self->send_backlog = send_backlog_new ();
-    self->rejection_log = rejection_log_new (options->log);
-    self->request_queue = request_queue_new ();
+    for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
+        atomic_init (&self->outgoing [number], 0);
     arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server,
         .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
         .refused = s_count_refusal, .send_backlog = self->send_backlog, .context = self };
-    self->options = *options;
-    for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
-        atomic_init (&self->outgoing [number], 0);
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
     self->side_jobs = side_jobs_new (options->broker, options->tasks);
     self->explaining = self->side_jobs?
         explaining_new (options->router, options->broker, self->side_jobs, self->send_backlog): NULL;
     self->arrivals = arrivals_new (&arrivals);
-    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->send_backlog
-        || !self->rejection_log || !self->request_queue
+    self->receiver = s_new_receiver (self);
+    if (!self->rows || !self->ids || !self->receiver || !self->send_backlog
         || tasks_lend (options->tasks, options->router, options->log))
         service_destroy (&self);
     return self;
-}
-
-static bool
-s_is_any (void *context, const waiting_t *waiting)
-{
-    (void) context, (void) waiting;
-    return true;
-}
-
-static void
-s_drop_requests (service_t *self)
-{
-    for (waiting_t *waiting; (waiting = request_queue_take_if (self->request_queue, s_is_any, NULL)); ) {
-        inbound_message_t *inbound = (inbound_message_t *) waiting;
-        inbound_message_destroy (&inbound);
-    }
-    inbound_message_destroy (&self->stuck);
 }
 
 void
@@ -115,10 +123,7 @@ service_destroy (service_t **self_p)
     side_jobs_destroy (&self->side_jobs);
     arrivals_destroy (&self->arrivals);
     closing_rings_leave (&self->closing_rings);
-    if (self->request_queue)
-        s_drop_requests (self);
-    request_queue_destroy (&self->request_queue);
-    rejection_log_destroy (&self->rejection_log);
+    receiver_destroy (&self->receiver);
     send_backlog_destroy (&self->send_backlog);
     free (self->rows);
     free (self->ids);
@@ -126,134 +131,70 @@ service_destroy (service_t **self_p)
     *self_p = NULL;
 }
 
-//  ---- this thread's time
-
-uint64_t
-service_nanoseconds (const service_t *self)
-{
-    if (self->options.nanoseconds)
-        return self->options.nanoseconds (self->options.clock);
-    return clock_thread_ns ();
-}
-
-uint64_t
-service_unreclaimed_ns (const service_t *self)
-{
-    return service_nanoseconds (self) - self->reclaimed_ns;
-}
-
-uint32_t
-service_weight (const service_t *self, const tenant_t *tenant)
-{
-    return (uint32_t) tenant_share (self->options.broker, tenant, 1 << 20);
-}
-
-//  Whether another tenant has a job.
-typedef struct {
-    const tenant_t *tenant;
-    bool found;
-} others_t;
-
-static void
-s_look_for_others (void *context, job_t *job)
-{
-    others_t *others = context;
-    others->found = others->found || job_tenant (job) != others->tenant;
-}
-
-//  Pauses the queue, if its work has held up other tenants.
 void
-service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
+service_check (const service_t *self)
 {
-    request_queue_charge (self->request_queue, tenant_number (tenant), service_weight (self, tenant),
-        nanoseconds);
-    others_t others = { .tenant = tenant };
-    if (tenant_total (self->options.broker) > 1)
-        job_each (self->options.broker, s_look_for_others, &others);
-    if (!others.found)
-        return;
-    //  Times below a millisecond add up: many small requests cost as much as a large one.
-    self->rest_ns += nanoseconds * (REST_PARTS - 1);
-    int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
-    int64_t until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
-    self->resting_until_ms = until_ms < self->now_ms + REST_MS_MAX? until_ms: self->now_ms + REST_MS_MAX;
-    self->rest_ns %= 1000000;
+    receiver_check (self->receiver);
 }
 
-//  ---- refusing
+//  ---- what clients ask
+
+int
+service_receive (service_t *self, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    return receiver_receive (self->receiver);
+}
 
 void
-service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal)
+service_take (service_t *self, const receiver_message_t *message, int64_t now_ms)
 {
-    const caller_t *caller = &inbound->caller;
-    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant):
-        REJECTION_LOG_NOBODY,
-        .name = caller->tenant? tenant_label (self->options.broker, caller->tenant): NULL,
-        .user = caller->user, .code = refusal->code, .message = refusal->message };
-    //  A client that leaves a job which the server has just ended does nothing wrong.
-    if (inbound->head.kind != WIRE_LEAVE || strcmp (refusal->code, "unknown_job") != 0)
-        rejection_log_add (self->rejection_log, &one, self->now_ms);
-    if (!rejection_log_take_answer (&self->error_rate_limit, one.tenant, caller->user,
-        self->now_ms > 0? self->now_ms: 1)) {
-        self->dropped [one.tenant]++;
-        return;
-    }
-    //  A failed send is ignored: it is the peer's problem.
-    outbox_send_text (self->options.router, &inbound->peer, WIRE_ERROR, inbound->head.job, inbound->head.tag,
-        reply_error (refusal->code, refusal->message));
+    self->now_ms = now_ms;
+    receiver_take (self->receiver, message);
+}
+
+void
+service_serve (service_t *self, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    receiver_serve (self->receiver);
+}
+
+int64_t
+service_wakeup (const service_t *self)
+{
+    return receiver_wakeup (self->receiver);
 }
 
 bool
-service_refuse_stopping (refusal_t *refusal)
+service_is_full (const service_t *self)
 {
-    return refuse (refusal, "stopping", "the server is ending");
+    return receiver_is_full (self->receiver);
 }
 
 bool
-service_refuse_revoked (refusal_t *refusal)
+service_ends_now (const service_t *self)
 {
-    return refuse (refusal, "revoked", "this key is not served any more");
+    return receiver_ends_now (self->receiver);
 }
 
-atomic_size_t *
-service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
+size_t
+service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context,
+    int64_t now_ms)
 {
-    const tenant_t *tenant = inbound->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->send_backlog, &inbound->peer, tenant_number (tenant),
-        (size_t) tenant_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
-    if (!account)
-        refuse (refusal, "busy", "answers of before have not been read: read them first");
-    return account;
+    self->now_ms = now_ms;
+    return receiver_revoke (self->receiver, is_gone, context);
 }
 
 //  ---- the log
-
-void
-service_label (const service_t *self, rank_t *rank, const char *reason, service_label_t *label)
-{
-    job_t *job = rank_job (rank);
-    const connection_t *connection = rank_user (rank);
-    uint64_t user = connection? connection->caller.user: BROKER_USER_UNKNOWN;
-    bool has_ranks = job_world_size (job) > 1;
-    int used = snprintf (label->text, sizeof label->text, "job %" PRIu64, job_id (job));
-    if (has_ranks)
-        snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
-    const log_field_t fields [SERVICE_LABEL_FIELDS] = {
-        LOG_TEXT ("tenant", tenant_label (self->options.broker, job_tenant (job))),
-        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (has_ranks, "rank", rank_number (rank)),
-        LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user), LOG_TEXT ("reason", reason),
-        { .key = NULL }
-    };
-    memcpy (label->fields, fields, sizeof fields);
-}
 
 //  A line about a rank; reason: NULL, or one of the server's own words.
 static void
 s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event, const char *reason,
     const char *what)
 {
-    service_label_t label;
-    service_label (self, rank, reason, &label);
+    connection_label_t label;
+    connection_label (self->options.broker, rank, reason, &label);
     log_event (self->options.log, level, event, label.fields, "%s%s", label.text, what);
 }
 
@@ -342,7 +283,7 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
     if (!connection->ended || !connection->ring)
         return false;
-    if (self->stopping) {
+    if (receiver_is_stopping (self->receiver)) {
         ring_leave (&connection->ring);
         return false;
     }
@@ -375,13 +316,11 @@ static void
 s_reclaim (service_t *self, job_t *job)
 {
     const tenant_t *tenant = job_tenant (job);
-    uint64_t begin = service_nanoseconds (self);
+    uint64_t begin = receiver_nanoseconds (self->receiver);
     for (uint32_t number = 0; number < job_world_size (job); number++)
         s_reclaim_connection (self, rank_user (job_rank (job, number)), job_tenant (job));
     broker_reclaim (self->options.broker, job);
-    uint64_t took = service_nanoseconds (self) - begin;
-    self->reclaimed_ns += took;
-    service_charge (self, tenant, took);
+    receiver_charge_reclaim (self->receiver, tenant, receiver_nanoseconds (self->receiver) - begin);
 }
 
 static void
@@ -468,9 +407,10 @@ s_carry_out (service_t *self, const action_t *action)
     }
 }
 
-void
-service_carry_out_all (service_t *self)
+static void
+s_carry_out_all (void *context)
 {
+    service_t *self = context;
     action_t action;
     while (broker_next (self->options.broker, &action))
         s_carry_out (self, &action);
@@ -550,10 +490,10 @@ service_act (service_t *self, int64_t now_ms)
     broker_advance (self->options.broker, now_ms);
     s_log_trouble (self);
     s_log_keys (self);
-    service_carry_out_all (self);
+    s_carry_out_all (self);
     if (arrivals_act (self->arrivals, now_ms)) {
         broker_advance (self->options.broker, now_ms);
-        service_carry_out_all (self);
+        s_carry_out_all (self);
     }
 }
 
@@ -579,13 +519,7 @@ service_beat (service_t *self, int64_t now_ms)
     malloc_trim (0);
     rank_each (self->options.broker, s_beat, self);
     arrivals_beat (self->arrivals, now_ms);
-    rejection_log_beat (self->rejection_log, now_ms);
-}
-
-int64_t
-service_wakeup (const service_t *self)
-{
-    return request_queue_has_next (self->request_queue)? self->resting_until_ms: INT64_MAX;
+    receiver_beat (self->receiver);
 }
 
 uint64_t
@@ -597,21 +531,13 @@ service_jobs (const service_t *self)
 uint64_t
 service_uses (const service_t *self)
 {
-    bool opens = self->now_ms < self->adding_until_ms
-        || (self->options.additions && additions_is_busy (self->options.additions));
-    return service_jobs (self) + opens;
+    return service_jobs (self) + receiver_is_adding (self->receiver);
 }
 
 bool
 service_is_drained (const service_t *self)
 {
     return broker_is_draining (self->options.broker) && service_jobs (self) == 0;
-}
-
-bool
-service_ends_now (const service_t *self)
-{
-    return self->ends_now;
 }
 
 //  ---- what `tureen status` shows beyond what the broker knows: to each caller what is its own to know
@@ -631,15 +557,6 @@ s_cpu_seconds (void)
          + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-//  The tenant's refusals, and its waiting requests.
-static void
-s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
-{
-    json_object_set_new (object, "refusals", rejection_log_status (self->rejection_log, number));
-    s_put (object, "unanswered", self->dropped [number]);
-    s_put (object, "waiting_requests", request_queue_line_count (self->request_queue, number));
-}
-
 static void
 s_describe_tenants (const service_t *self, json_t *status)
 {
@@ -648,11 +565,11 @@ s_describe_tenants (const service_t *self, json_t *status)
     const tenant_t *tenant = own?
         tenant_named (self->options.broker, json_string_value (json_object_get (own, "name"))): NULL;
     if (tenant)
-        s_describe_tenant (self, own, tenant_number (tenant));
+        receiver_describe_tenant (self->receiver, own, tenant);
     json_array_foreach (json_object_get (status, "tenants"), index, object) {
         tenant = tenant_named (self->options.broker, json_string_value (json_object_get (object, "name")));
         if (tenant)
-            s_describe_tenant (self, object, tenant_number (tenant));
+            receiver_describe_tenant (self->receiver, object, tenant);
     }
 }
 
@@ -697,19 +614,10 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
     json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):
         json_null ());
-    uint64_t unanswered = 0;
-    for (size_t number = 0; number < REJECTION_LOG_LINES_MAX; number++)
-        unanswered += self->dropped [number];
     json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
     json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_uses (self), now_ms));
     s_put (status, "restarts", self->options.restarts);
-    json_object_set_new (status, "refusals",
-        rejection_log_status (self->rejection_log, REJECTION_LOG_LINES_MAX));
-    s_put (status, "unanswered", unanswered);
-    s_put (status, "ignored", self->ignored);
-    s_put (status, "strangers", self->strangers);
-    s_put (status, "waiting_requests", request_queue_count (self->request_queue));
-    s_put (status, "waiting_request_bytes", request_queue_bytes (self->request_queue));
+    receiver_describe (self->receiver, status);
     s_put (status, "unread_bytes", send_backlog_bytes (self->send_backlog));
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
@@ -723,7 +631,7 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
 {
     //  Operators see everything; with one tenant every caller does.
     bool sees_all = caller->is_operator || tenant_total (self->options.broker) == 1;
-    service_count_outside (self);
+    s_count_outside (self);
     json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
     connection_describe_datasets (self->options.broker, status, sees_all);
     const char *of_files = tasks_reading_mode (self->options.tasks, false);
@@ -739,6 +647,13 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
         s_describe_server (self, status, now_ms);
     s_describe_tenants (self, status);
     return status;
+}
+
+static json_t *
+s_status (void *context, const caller_t *caller)
+{
+    service_t *self = context;
+    return service_status (self, caller, self->now_ms);
 }
 
 //  ---- the end
@@ -761,18 +676,17 @@ s_end_job (void *context, job_t *job)
 }
 
 void
-service_end_jobs (service_t *self)
+service_stop (service_t *self, int64_t now_ms)
 {
+    self->now_ms = now_ms;
+    receiver_stop (self->receiver);
     arrivals_stop (self->arrivals);
     rank_each (self->options.broker, s_tell_end, self);
     job_each (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
     side_jobs_collect (self->side_jobs, true);
-}
-
-void
-service_reclaim_all (service_t *self)
-{
+    receiver_empty (self->receiver);        //  requests behind a JOIN with ids that were being read
+    //  What jobs had.
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_RECLAIM)

@@ -11,8 +11,7 @@
  *                  does not read its answers gets no more (send_backlog.h).
  *  on close:       service_stop tells every job; living clients keep what they have mapped.
  *
- *  What comes in is in service_messages.c, from service_receive on; what goes out is in service.c.
- *  Owner: the broker's thread.
+ *  What comes in goes to its receiver (receiver.h); service.c has what goes out.  Owner: the broker's thread.
  */
 #ifndef SERVICE_H
 #define SERVICE_H
@@ -28,8 +27,7 @@
 #include "gate.h"
 #include "idle.h"
 #include "log.h"
-#include "outbox.h"
-#include "request.h"
+#include "receiver.h"
 #include "tasks.h"
 #include "tenants.h"
 
@@ -56,32 +54,19 @@ typedef struct {
     uint64_t restarts;          //  how often the supervisor has restarted this server; for status
 } service_options_t;
 
-enum { SERVICE_MESSAGES_A_TURN = 256 };
-
 service_t *service_new (const service_options_t *options);
 //  Call it after the ROUTER's context has ended: until then its threads count what they have sent.
 void service_destroy (service_t **self_p);
 
-//  Receives messages from the ROUTER, at most SERVICE_MESSAGES_A_TURN and for about a millisecond; then
+//  Receives messages from the ROUTER, at most RECEIVER_MESSAGES_A_TURN and for about a millisecond; then
 //  serves waiting requests for a slice of time (request_queue.h).  Returns how many messages it received.
 int service_receive (service_t *self, int64_t now_ms);
 //  When to call service_receive again even if nothing has arrived; INT64_MAX: never.
 int64_t service_wakeup (const service_t *self);
 //  Whether service_receive would receive nothing now: do not poll for messages.
 bool service_is_full (const service_t *self);
-//  Handles one message, as service_receive finds it: all foreign input enters here.  Everything is lent for
-//  the call.
-typedef struct {
-    const peer_t *peer;
-    uid_t uid;                  //  as tenants_caller takes it
-    const char *key;
-    const frame_t *frames;      //  the head's first
-    size_t count;               //  frames of the message; if more than WIRE_FRAMES_MAX, only so many are
-                                //  present
-    zmq_msg_t *messages;        //  the frames' memory; large ones may be moved out.  NULL: the frames lie
-                                //  elsewhere
-} service_message_t;
-void service_take (service_t *self, const service_message_t *message, int64_t now_ms);
+//  Handles one message, as service_receive finds it: all foreign input enters here.
+void service_take (service_t *self, const receiver_message_t *message, int64_t now_ms);
 //  Serves waiting requests for a slice of time; service_receive calls it.
 void service_serve (service_t *self, int64_t now_ms);
 //  Takes the ring server's events.
@@ -108,5 +93,7 @@ size_t service_revoke (service_t *self, bool (*is_gone) (void *context, const ca
     void *context, int64_t now_ms);
 //  Ends all jobs: sends ENDED "stopping" to each, and refuses new requests from now on (`stopping`).
 void service_stop (service_t *self, int64_t now_ms);
+//  Aborts at a broken invariant.
+void service_check (const service_t *self);
 
 #endif

@@ -6,7 +6,7 @@
  *  connection delivers no message.
  *
  *  On every message of a client that was admitted by its key, ZeroMQ's property "User-Id" is that public key
- *  (Z85).  On ipc, and on open tcp, there is no such handshake: service_messages.c looks at each message's
+ *  (Z85).  On ipc, and on open tcp, there is no such handshake: receiver.c looks at each message's
  *  user.
  *
  *  With keys on tcp and users on ipc, one ROUTER listens at both: an endpoint has the options that the socket

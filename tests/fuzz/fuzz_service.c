@@ -18,7 +18,6 @@
 #include <string.h>
 #include "reply.h"
 #include "service_play.h"
-#include "service_state.h"
 
 enum { FRAMES = WIRE_FRAMES_MAX, CONNECTIONS = 4, USERS = 8 };
 

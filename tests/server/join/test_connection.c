@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "connection.h"
+#include "job.h"
 #include "rank.h"
 #include "source.h"
+#include "tenant.h"
 
 enum { SLOTS = 3, SLOT_BYTES = 4096 };
 
@@ -307,6 +309,52 @@ learned_rows_samples (const learned_rows_t *self)
     return 0;
 }
 
+//  Rank 1 of job 3.
+static uint32_t s_world_size = 1;
+
+job_t *
+rank_job (const rank_t *self)
+{
+    (void) self;
+    return NULL;
+}
+
+uint32_t
+rank_number (const rank_t *self)
+{
+    (void) self;
+    return 1;
+}
+
+uint64_t
+job_id (const job_t *self)
+{
+    (void) self;
+    return 3;
+}
+
+uint32_t
+job_world_size (const job_t *self)
+{
+    (void) self;
+    return s_world_size;
+}
+
+tenant_t *
+job_tenant (const job_t *self)
+{
+    (void) self;
+    return NULL;
+}
+
+const char *
+tenant_label (const broker_t *self, const tenant_t *tenant)
+{
+    (void) self;
+    (void) tenant;
+    return "vision";
+}
+
 void
 rank_each (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
 {
@@ -320,6 +368,20 @@ rank_user (const rank_t *self)
 {
     (void) self;
     return NULL;
+}
+
+//  Guards: a line of the log names a rank where its job has several.
+static void
+a_rank_in_the_log (void **state)
+{
+    (void) state;
+    connection_label_t label;
+    connection_label (NULL, NULL, "silent", &label);
+    assert_string_equal (label.text, "job 3");
+    s_world_size = 2;
+    connection_label (NULL, NULL, "silent", &label);
+    assert_string_equal (label.text, "job 3, rank 1");
+    s_world_size = 1;
 }
 
 static source_t s_source;
@@ -419,6 +481,7 @@ main (void)
         cmocka_unit_test (without_a_ring),
         cmocka_unit_test (inline_after_all),
         cmocka_unit_test (it_is_one_peers_and_one_callers),
+        cmocka_unit_test (a_rank_in_the_log),
         cmocka_unit_test (devices_are_named_once),
         cmocka_unit_test (warnings_name_what_the_caller_may_know),
     };

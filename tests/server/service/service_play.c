@@ -10,7 +10,6 @@
 #include "ring_server.h"
 #include "reply.h"
 #include "row.h"
-#include "service_state.h"
 #include "source.h"
 #include "tasks.h"
 #include "tenant.h"
@@ -35,6 +34,7 @@ struct play {
     struct tenants tenants;
     struct additions additions;
     broker_t *broker;
+    service_options_t options;
     service_t *service;
     connection_limit_t *connection_limit;
     log_t log;
@@ -462,7 +462,10 @@ play_added (const play_t *self)
 void
 play_fix_datasets (play_t *self)
 {
-    self->service->options.additions = NULL;
+    self->options.additions = NULL;
+    service_destroy (&self->service);
+    self->service = service_new (&self->options);
+    assert (self->service);
 }
 
 //  ---- the play
@@ -592,7 +595,7 @@ play_new_at (bool with_tenants, void *router)
     assert (self->tasks.decoder);
     self->now_ms = 1000000;
     self->additions = (struct additions) { .broker = self->broker, .state = ADDITIONS_READY, .text = "" };
-    service_options_t service = { .broker = self->broker, .tasks = &self->tasks,
+    self->options = (service_options_t) { .broker = self->broker, .tasks = &self->tasks,
         .additions = &self->additions,
         .ring_server = &self->ring_server, .router = router,
         .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle,
@@ -600,8 +603,8 @@ play_new_at (bool with_tenants, void *router)
         .clock = self };
     int rc = connection_limit_new (&self->connection_limit, NULL, NULL, NULL);
     assert (rc == 0);
-    service.connection_limit = self->connection_limit;
-    self->service = service_new (&service);
+    self->options.connection_limit = self->connection_limit;
+    self->service = service_new (&self->options);
     assert (self->service);
     return self;
 }
@@ -654,7 +657,7 @@ void
 play_say_frames (play_t *self, uint32_t number, uint32_t user, const frame_t *frames, size_t count)
 {
     peer_t peer = play_peer (number);
-    service_message_t message = { .peer = &peer, .uid = user == PLAY_KEY? (uid_t) -1: user,
+    receiver_message_t message = { .peer = &peer, .uid = user == PLAY_KEY? (uid_t) -1: user,
         .key = user == PLAY_KEY? "0123456789012345678901234567890123456789": NULL, .frames = frames,
         .count = count };
     service_take (self->service, &message, self->now_ms);
@@ -688,7 +691,7 @@ play_turn (play_t *self, int64_t milliseconds)
         self->now_ms += milliseconds > 0? 5: 0;
     }
     broker_check (self->broker);
-    request_queue_check (self->service->request_queue);
+    service_check (self->service);
 }
 
 void

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "service_play.h"
-#include "service_state.h"
 #include "source.h"
 #include "service_asserts.h"
 

@@ -15,7 +15,7 @@
 #include "reply.h"
 #include "service_play.h"
 
-enum { LISTED = 2000, PATIENCE_MS = 60000, MANY = 3 * SERVICE_MESSAGES_A_TURN,
+enum { LISTED = 2000, PATIENCE_MS = 60000, MANY = 3 * RECEIVER_MESSAGES_A_TURN,
     FRAMES = WIRE_FRAMES_MAX + 40 };
 
 typedef struct {
@@ -102,7 +102,7 @@ messages_are_told_apart (void **state)
     assert_memory_equal (&s_answer (scene, 4)->peer, &s_answer (scene, 1)->peer, sizeof (peer_t));
 }
 
-//  Must hold: one turn takes no more than SERVICE_MESSAGES_A_TURN, and none is lost.
+//  Must hold: one turn takes no more than RECEIVER_MESSAGES_A_TURN, and none is lost.
 static void
 a_turn_has_an_end (void **state)
 {
@@ -117,7 +117,7 @@ a_turn_has_an_end (void **state)
         taken += count;
     }
     assert_int_equal (taken, MANY);
-    assert_true (most <= SERVICE_MESSAGES_A_TURN);
+    assert_true (most <= RECEIVER_MESSAGES_A_TURN);
     assert_int_equal (service_receive (play_service (scene->play), play_now_ms (scene->play)), 0);
 }
 

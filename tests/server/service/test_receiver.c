@@ -176,7 +176,7 @@ a_chosen_routing_id_gets_no_job (void **state)
         wire_head_t head = reply_head (WIRE_JOIN, 0, 3);
         frame_t frames [] = { { (uint8_t *) &head, sizeof head },
             { (const uint8_t *) JOIN_TRAIN, strlen (JOIN_TRAIN) } };
-        service_message_t message = { .peer = &peers [index], .uid = PLAY_A1, .frames = frames, .count = 2 };
+        receiver_message_t message = { .peer = &peers [index], .uid = PLAY_A1, .frames = frames, .count = 2 };
         service_take (play_service (play), &message, play_now_ms (play));
         play_turn (play, 0);
     }
