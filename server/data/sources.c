@@ -12,16 +12,15 @@
 #include "budget.h"
 #include "clock.h"
 #include "complain.h"
+#include "doubts.h"
 #include "input.h"
 #include "learned_rows.h"
 #include "machine.h"
 #include "needed.h"
 #include "plural.h"
 #include "reader.h"
-#include "split.h"
 #include "stranger.h"
 #include "tenant.h"
-#include "unreadable.h"
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
@@ -120,7 +119,7 @@ s_warn (const source_t *source, FILE *out)
     char unreadable [ERROR_BYTES];
     for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
         data_warnings_add (source->warnings, NULL, catalogue_doubt (catalogue, index));
-    if (unreadable_describe (catalogue, unreadable, sizeof unreadable))
+    if (doubts_unreadable (catalogue, unreadable, sizeof unreadable))
         data_warnings_add (source->warnings, NULL, unreadable);
     s_tell_warnings (source->warnings, out);
 }
@@ -892,17 +891,18 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
 static void
 s_warn_of_classes (const sources_t *self, size_t first, FILE *out)
 {
-    split_t *all = calloc (self->count + 1, sizeof *all);
+    doubts_classes_t *all = calloc (self->count + 1, sizeof *all);
     for (size_t index = 0; all && index < self->count; index++) {
         served_t *right = self->all [index];
         if (right->is_removed)
             continue;
-        all [index] = split_of (right->source.catalogue, right->wanted.name, right->classes_of);
+        all [index] = doubts_classes_of (right->source.catalogue, right->wanted.name, right->classes_of);
         bool is_alike = index < first;
         for (size_t before = 0; before < index && !is_alike; before++) {
             served_t *left = self->all [before];
             char *text = NULL;
-            is_alike = all [before].catalogue && split_compare (&all [before], &all [index], &text);
+            is_alike = all [before].catalogue && doubts_classes_compare (&all [before], &all [index],
+                &text);
             if (text) {
                 fprintf (out, "warning: %s\n", text);
                 data_warnings_add (left->source.warnings, right->wanted.name, text);
@@ -912,7 +912,7 @@ s_warn_of_classes (const sources_t *self, size_t first, FILE *out)
         }
     }
     for (size_t index = 0; all && index < self->count; index++)
-        split_clear (&all [index]);
+        doubts_classes_clear (&all [index]);
     free (all);
 }
 

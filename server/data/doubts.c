@@ -1,8 +1,92 @@
-#include "split.h"
+#include "doubts.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "image_reader.h"
+#include "plural.h"
 #include "utf8.h"
+
+//  ---- files that no image pipeline can read
+
+//  Names of images.  format: as image_reader_formats has it where a build may read it; NULL: none does.
+static const struct { const char *extension; const char *format; const char *library; } s_kinds [] = {
+    { ".png", "PNG", "libpng" }, { ".webp", "WebP", "libwebp" }, { ".tif", "TIFF", "libtiff" },
+    { ".tiff", "TIFF", "libtiff" }, { ".avif", NULL, "" }, { ".heic", NULL, "" }, { ".heif", NULL, "" },
+    { ".hif", NULL, "" }, { ".jp2", NULL, "" }, { ".j2k", NULL, "" }, { ".jpx", NULL, "" },
+    { ".jxl", NULL, "" }, { ".jxr", NULL, "" }, { ".ico", NULL, "" }, { ".icns", NULL, "" },
+    { ".tga", NULL, "" }, { ".psd", NULL, "" }, { ".xcf", NULL, "" }, { ".svg", NULL, "" },
+    { ".exr", NULL, "" }, { ".hdr", NULL, "" }, { ".dds", NULL, "" }, { ".qoi", NULL, "" },
+    { ".pam", NULL, "" }, { ".pfm", NULL, "" }, { ".pcx", NULL, "" }, { ".dcm", NULL, "" },
+    { ".dng", NULL, "" }, { ".nef", NULL, "" }, { ".cr2", NULL, "" }, { ".cr3", NULL, "" },
+    { ".arw", NULL, "" },
+};
+enum { KINDS = sizeof s_kinds / sizeof *s_kinds };
+
+//  The kind of a path that this build does not read; KINDS: none.
+static size_t
+s_kind (const char *path)
+{
+    const char *extension = strrchr (path, '.');
+    size_t kind = extension? 0: KINDS;
+    while (kind < KINDS && strcasecmp (extension, s_kinds [kind].extension))
+        kind++;
+    bool is_read = kind < KINDS && s_kinds [kind].format
+        && strstr (image_reader_formats (), s_kinds [kind].format);
+    return is_read? KINDS: kind;
+}
+
+//  Counts the field's files by kind.  Neighbours mostly have one extension, for which the table is searched
+//  once.
+static uint64_t
+s_count (const catalogue_t *catalogue, size_t field, uint64_t counts [KINDS])
+{
+    char path [PATH_MAX], before [16] = "";
+    size_t kind = KINDS;
+    uint64_t sum = 0;
+    for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
+        catalogue_path (catalogue, id, field, path, sizeof path);
+        const char *extension = strrchr (path, '.');
+        if (!extension || strcmp (extension, before)) {
+            kind = s_kind (path);
+            snprintf (before, sizeof before, "%s", extension? extension: "");
+        }
+        if (kind < KINDS) {
+            counts [kind]++;
+            sum++;
+        }
+    }
+    return sum;
+}
+
+bool
+doubts_unreadable (const catalogue_t *catalogue, char *text, size_t size)
+{
+    assert (text && size > 0);
+    uint64_t counts [KINDS] = { 0 }, sum = 0;
+    for (size_t field = 0; field < catalogue_fields (catalogue); field++)
+        sum += s_count (catalogue, field, counts);
+    *text = 0;
+    if (sum == 0)
+        return false;
+    size_t used = (size_t) snprintf (text, size, "this build cannot read %" PRIu64 " file%s as images:",
+        sum, plural (sum));
+    const char *before = " ";
+    for (size_t kind = 0; kind < KINDS && used < size; kind++)
+        if (counts [kind] > 0) {
+            used += (size_t) snprintf (text + used, size - used, "%s%" PRIu64 " '%s'%s%s%s", before,
+                counts [kind], s_kinds [kind].extension, s_kinds [kind].format? " (that needs ": "",
+                s_kinds [kind].library, s_kinds [kind].format? ")": "");
+            before = ", ";
+        }
+    if (used < size)
+        snprintf (text + used, size - used, ": convert them, for example to PNG, or leave them out");
+    return true;
+}
+
+//  ---- classes that differ
 
 enum {
     CLASSES_SHOWN = 3,
@@ -26,10 +110,10 @@ s_compare_classes (const void *left, const void *right, void *catalogue)
         catalogue_class_name (catalogue, *(const uint32_t *) right));
 }
 
-split_t
-split_of (const catalogue_t *catalogue, const char *name, bool goes_by_others)
+doubts_classes_t
+doubts_classes_of (const catalogue_t *catalogue, const char *name, bool goes_by_others)
 {
-    split_t self = { .catalogue = catalogue, .name = name, .count = catalogue_classes (catalogue),
+    doubts_classes_t self = { .catalogue = catalogue, .name = name, .count = catalogue_classes (catalogue),
         .goes_by_others = goes_by_others };
     self.sorted = self.count? malloc (self.count * sizeof *self.sorted): NULL;
     self.count = self.sorted? self.count: 0;
@@ -41,7 +125,7 @@ split_of (const catalogue_t *catalogue, const char *name, bool goes_by_others)
 }
 
 static const char *
-s_class_name (const split_t *self, uint32_t place)
+s_class_name (const doubts_classes_t *self, uint32_t place)
 {
     return catalogue_class_name (self->catalogue, self->sorted [place]);
 }
@@ -57,7 +141,7 @@ s_note_lacked (difference_t *self, size_t side, const char *name)
 }
 
 static void
-s_compare_splits (difference_t *self, const split_t *left, const split_t *right)
+s_compare_splits (difference_t *self, const doubts_classes_t *left, const doubts_classes_t *right)
 {
     uint32_t a = 0, b = 0;
     *self = (difference_t) { .common = 0 };
@@ -108,29 +192,23 @@ s_print_difference (FILE *text, const difference_t *self, const char *left, cons
         fprintf (text, ", or number by names (--classes-from %s=%s)", less, more);
 }
 
-//  Of two that are no splits of one set, few names are the same.
-static bool
-s_look_alike (const difference_t *self, const split_t *left, const split_t *right)
-{
-    uint32_t least = left->count < right->count? left->count: right->count;
-    return least > 0 && 2 * (uint64_t) self->common >= least;
-}
-
 void
-split_clear (split_t *self)
+doubts_classes_clear (doubts_classes_t *self)
 {
     free (self->sorted);
-    *self = (split_t) { .sorted = NULL };
+    *self = (doubts_classes_t) { .sorted = NULL };
 }
 
 bool
-split_compare (const split_t *left, const split_t *right, char **text_p)
+doubts_classes_compare (const doubts_classes_t *left, const doubts_classes_t *right, char **text_p)
 {
     difference_t difference;
     size_t size;
     *text_p = NULL;
     s_compare_splits (&difference, left, right);
-    if (!s_look_alike (&difference, left, right))
+    //  Of two that are no splits of one set, few names are the same.
+    uint32_t least = left->count < right->count? left->count: right->count;
+    if (least == 0 || 2 * (uint64_t) difference.common < least)
         return false;
     if (difference.lacked [0] == 0 && difference.lacked [1] == 0 && !difference.moved)
         return true;
