@@ -57,7 +57,7 @@ typedef struct opening {
 
 //  A data set that an earlier process of this server had added, and that is not placed yet.
 typedef struct {
-    json_t *words;                      //  of sources_changes
+    json_t *words;                      //  of served_changes
     char *name;
     char *classes_from;                 //  NULL: none
     uint64_t tenants;                   //  a bit for each one of the settings that may use it
@@ -127,7 +127,7 @@ s_find_all (additions_t *self, opening_t *opening, FILE *out)
             if (strcmp (opening->all [other]->wanted.name, from) == 0)
                 served->classes_of = opening->all [other]->source.catalogue;
         good = s_is_wanted (self, opening)
-            && sources_find (self->options.sources, served, &progress, out, &opening->error);
+            && served_find (self->options.sets, served, &progress, out, &opening->error);
     }
     return good;
 }
@@ -195,7 +195,7 @@ s_close (void *argument)
         served_t *gone = self->gone [0];
         memmove (self->gone, self->gone + 1, --self->gone_count * sizeof *self->gone);
         pthread_mutex_unlock (&self->mutex);
-        sources_discard (&gone);
+        served_discard (&gone);
         pthread_mutex_lock (&self->mutex);
     }
     pthread_mutex_unlock (&self->mutex);
@@ -258,7 +258,7 @@ s_texts (const json_t *words, size_t *count_p)
 static void
 s_take_kept (additions_t *self)
 {
-    const json_t *added = json_object_get (self->options.sources->changes, "added");
+    const json_t *added = json_object_get (self->options.sets->changes, "added");
     self->kept = needed_memory (calloc (json_array_size (added) + 1, sizeof *self->kept));
     size_t index, count;
     json_t *words;
@@ -266,9 +266,9 @@ s_take_kept (additions_t *self)
         const char **texts = s_texts (words, &count);
         char error [sizeof ((refusal_t *) 0)->message];
         options_t *read = needed_memory (calloc (1, sizeof *read));
-        bool good = options_parse_added (read, self->options.sources->options, texts, count,
+        bool good = options_parse_added (read, self->options.sets->options, texts, count,
             error, sizeof error);
-        //  "--dataset", "NAME=PATH": sources_changes.
+        //  "--dataset", "NAME=PATH": served_changes.
         size_t name_bytes = count > 1? strcspn (texts [1], "="): 0;
         if (name_bytes > 0) {
             kept_t *kept = &self->kept [self->kept_count++];
@@ -276,7 +276,7 @@ s_take_kept (additions_t *self)
                 texts [1]) };
             if (good && read->datasets [0].classes_from)
                 kept->classes_from = needed_text ("%s", read->datasets [0].classes_from);
-            kept->tenants = good? sources_allowed (read, 0): 0;
+            kept->tenants = good? served_allowed (read, 0): 0;
             if (!good)
                 s_leave_out (self, kept, error);
         }
@@ -298,7 +298,7 @@ additions_new (const additions_options_t *options)
     self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init (&self->mutex, NULL);
     pthread_cond_init (&self->changed, NULL);
-    options->sources->tasks = options->tasks;
+    options->sets->tasks = options->tasks;
     if (self->wake < 0)
         additions_destroy (&self);
     else
@@ -329,7 +329,7 @@ s_free_opening (opening_t *opening)
 {
     //  The other way round: one may go by the classes of one before it.
     while (opening->count > 0)
-        sources_discard (&opening->all [--opening->count]);
+        served_discard (&opening->all [--opening->count]);
     while (opening->name_count > 0)
         free (opening->names [--opening->name_count]);
     free (opening->words);
@@ -356,7 +356,7 @@ additions_destroy (additions_t **self_p)
         s_free_opening (first);
     }
     for (size_t index = 0; index < self->gone_count; index++)
-        sources_discard (&self->gone [index]);
+        served_discard (&self->gone [index]);
     while (self->kept_count > 0)
         s_drop_kept (self, self->kept_count - 1);
     free (self->kept);
@@ -439,7 +439,7 @@ s_is_the_same (const options_dataset_t *ours, const char *real, const options_da
 static bool
 s_are_allowed (const additions_t *self, const served_t *served, uint64_t tenants, refusal_t *refusal)
 {
-    const options_t *options = self->options.sources->options;
+    const options_t *options = self->options.sets->options;
     for (size_t index = 0; index < options->tenant_count; index++) {
         const tenant_t *tenant = tenant_named (self->options.broker, options->tenants [index].name);
         if (tenants >> index & 1 && tenant && !tenant_may_use (tenant, served->dataset))
@@ -504,7 +504,7 @@ s_discard (additions_t *self, served_t *served)
 {
     self->has_closer = self->has_closer || pthread_create (&self->closer, NULL, s_close, self) == 0;
     if (!self->has_closer) {
-        sources_discard (&served);
+        served_discard (&served);
         return;
     }
     pthread_mutex_lock (&self->mutex);
@@ -585,7 +585,7 @@ s_tell_lines (additions_t *self, const options_t *added, const char **text_p, re
     self->text = NULL;
     FILE *out = open_memstream (&self->text, &size);
     for (size_t index = 0; out && index < added->dataset_count; index++)
-        sources_describe (sources_named (self->options.sources, added->datasets [index].name), out);
+        served_describe (served_named (self->options.sets, added->datasets [index].name), out);
     if (!out || fclose (out)) {
         refuse (refusal, "budget", "no memory for the answer");
         return ADDITIONS_REFUSED;
@@ -608,7 +608,7 @@ s_check_classes (const additions_t *self, const options_t *added, const options_
     for (size_t index = 0; index < added->dataset_count; index++)
         if (strcmp (added->datasets [index].name, name) == 0)
             other = &added->datasets [index];
-    *from_p = sources_named (self->options.sources, name);
+    *from_p = served_named (self->options.sets, name);
     other = *from_p? &(*from_p)->wanted: other;
     if (!other)
         return refuse (refusal, "bad_request", "classes-from %s: there is no data set '%s'", wanted->name,
@@ -622,19 +622,19 @@ s_check_classes (const additions_t *self, const options_t *added, const options_
 static opening_t *
 s_new_opening (additions_t *self, options_t *added)
 {
-    sources_t *sources = self->options.sources;
+    served_sets_t *sets = self->options.sets;
     opening_t *opening = needed_memory (calloc (1, sizeof *opening));
     for (int goes_by_others = 0; goes_by_others < 2; goes_by_others++)
         for (size_t index = 0; index < added->dataset_count; index++) {
             options_dataset_t *wanted = &added->datasets [index];
-            if (!wanted->name || sources_named (sources, wanted->name)
+            if (!wanted->name || served_named (sets, wanted->name)
                 || (wanted->classes_from != NULL) != goes_by_others)
                 continue;
-            const served_t *from = wanted->classes_from? sources_named (sources, wanted->classes_from): NULL;
-            served_t *served = sources_begin (wanted, from? from->source.catalogue: NULL);
+            const served_t *from = wanted->classes_from? served_named (sets, wanted->classes_from): NULL;
+            served_t *served = served_begin (wanted, from? from->source.catalogue: NULL);
             served->is_added = true;
-            served->tenants = sources_allowed (added, index);
-            served->rows = sources->rows;
+            served->tenants = served_allowed (added, index);
+            served->rows = sets->rows;
             opening->all [opening->count++] = served;
             opening->names [opening->name_count++] = needed_text ("%s", served->wanted.name);
         }
@@ -650,9 +650,9 @@ s_judge (additions_t *self, const options_t *added, opening_t **opening_p, refus
     *opening_p = NULL;
     for (size_t index = 0; index < added->dataset_count; index++) {
         const options_dataset_t *wanted = &added->datasets [index];
-        const served_t *from, *served = sources_named (self->options.sources, wanted->name);
+        const served_t *from, *served = served_named (self->options.sets, wanted->name);
         if (served && (!s_is_the_same (&served->wanted, served->real, wanted, refusal)
-            || !s_are_allowed (self, served, sources_allowed (added, index), refusal)))
+            || !s_are_allowed (self, served, served_allowed (added, index), refusal)))
             return -1;
         missing += !served;
         served = served? NULL: s_in_openings (self, wanted->name, opening_p);
@@ -680,7 +680,7 @@ s_tell_waiting (additions_t *self, const kept_t *kept, const options_dataset_t *
     const char **texts = s_texts (kept->words, &count);
     char error [sizeof refusal->message];
     options_t *read = needed_memory (calloc (1, sizeof *read));
-    bool good = options_parse_added (read, self->options.sources->options, texts, count, error, sizeof error)
+    bool good = options_parse_added (read, self->options.sets->options, texts, count, error, sizeof error)
         && s_is_the_same (&read->datasets [0], NULL, wanted, refusal);
     options_clear (read);
     free (read);
@@ -765,7 +765,7 @@ additions_add (additions_t *self, const char *const *words, size_t count, const 
     if (opening)
         state = s_tell_progress (self, opening, text_p, refusal);
     else
-    if (options_parse_added (added, self->options.sources->options, words, count, error, sizeof error))
+    if (options_parse_added (added, self->options.sets->options, words, count, error, sizeof error))
         state = s_add (self, added, &joined, bytes, text_p, refusal);
     else
         refuse (refusal, "bad_request", "%s", error);
@@ -783,7 +783,7 @@ s_keep (const additions_t *self)
 {
     if (self->options.kept < 0)
         return;
-    json_t *changes = sources_changes (self->options.sources);
+    json_t *changes = served_changes (self->options.sets);
     for (size_t index = 0; index < self->kept_count; index++)
         json_array_append (json_object_get (changes, "added"), self->kept [index].words);
     char *text = changes? json_dumps (changes, JSON_COMPACT): NULL;
@@ -811,12 +811,12 @@ s_log_lines (const additions_t *self, char *lines)
 static bool
 s_place_all (additions_t *self, opening_t *opening, FILE *out)
 {
-    sources_t *sources = self->options.sources;
+    served_sets_t *sets = self->options.sets;
     served_t *placed [OPTIONS_DATASETS_MAX];
     size_t done = 0;
     for (; done < opening->count; done++) {
         placed [done] = opening->all [done];
-        if (!sources_place (sources, &opening->all [done], out, &opening->error))
+        if (!served_place (sets, &opening->all [done], out, &opening->error))
             break;
     }
     if (done == opening->count) {
@@ -826,7 +826,7 @@ s_place_all (additions_t *self, opening_t *opening, FILE *out)
         return true;
     }
     for (size_t index = 0; index < done; index++)
-        sources_remove (sources, placed [index]);
+        served_remove (sets, placed [index]);
     return false;
 }
 
@@ -929,7 +929,7 @@ additions_act (additions_t *self, int64_t now_ms)
     }
     s_hurry (self, now_ms);
     served_t *served;
-    while ((served = sources_next_gone (self->options.sources)))
+    while ((served = served_next_gone (self->options.sets)))
         s_discard (self, served);
 }
 
@@ -947,9 +947,9 @@ s_refuse_base (const char *other, const char *name, refusal_t *refusal)
 static bool
 s_is_no_base (additions_t *self, const char *name, refusal_t *refusal)
 {
-    const sources_t *sources = self->options.sources;
-    for (size_t index = 0; index < sources->count; index++) {
-        const served_t *served = sources->all [index];
+    const served_sets_t *sets = self->options.sets;
+    for (size_t index = 0; index < sets->count; index++) {
+        const served_t *served = sets->all [index];
         if (!served->is_removed && s_same_text (served->wanted.classes_from, name))
             return s_refuse_base (served->wanted.name, name, refusal);
     }
@@ -1022,7 +1022,7 @@ s_remove_early (additions_t *self, const char *name, refusal_t *refusal)
 bool
 additions_remove (additions_t *self, const char *name, bool now, size_t waiting, refusal_t *refusal)
 {
-    served_t *served = sources_named (self->options.sources, name);
+    served_t *served = served_named (self->options.sets, name);
     if (!served)
         return s_remove_early (self, name, refusal);
     if (!s_is_no_base (self, name, refusal))
@@ -1036,7 +1036,7 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
         LOG_NUMBER ("jobs", users)), "data set '%s' was removed; %zu job%s end%s", name, users,
         plural (users),
         users == 1? "s": "");
-    sources_remove (self->options.sources, served);
+    served_remove (self->options.sets, served);
     s_keep (self);
     return true;
 }
@@ -1046,7 +1046,7 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
 bool
 additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
 {
-    const options_t *options = self->options.sources->options;
+    const options_t *options = self->options.sets->options;
     const kept_t *kept = s_kept (self, name);
     if (!kept || kept->is_left_out)
         return false;

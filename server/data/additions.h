@@ -18,14 +18,14 @@
 #include "broker.h"
 #include "log.h"
 #include "reply.h"
-#include "sources.h"
+#include "served.h"
 #include "tasks.h"
 
 typedef struct additions additions_t;
 
 typedef struct {
     broker_t *broker;                   //  lent, as all of these
-    sources_t *sources;
+    served_sets_t *sets;
     tasks_t *tasks;
     log_t *log;
     int kept;                           //  a descriptor of added_kept.h; -1: none
@@ -36,7 +36,7 @@ additions_t *additions_new (const additions_options_t *options);
 //  The threads begin no data set any more.  Does not wait.
 void additions_stop (additions_t *self);
 //  Waits for the threads, one of which may be in a folder that hangs (serve_ending_t ends the process then).
-//  Before tasks_destroy and sources_close.
+//  Before tasks_destroy and served_close.
 void additions_destroy (additions_t **self_p);
 
 typedef enum { ADDITIONS_REFUSED, ADDITIONS_OPENING, ADDITIONS_READY } additions_state_t;

@@ -31,7 +31,7 @@
 #include "rlimits.h"
 #include "serve.h"
 #include "service.h"
-#include "sources.h"
+#include "served.h"
 #include "spare_threads.h"
 #include "status_feed.h"
 #include "supervise.h"
@@ -52,7 +52,7 @@ typedef struct {
     members_t *members;
     cluster_t *cluster;                 //  NULL: the settings name no members
     customs_t *customs;                 //  NULL: none
-    sources_t sources;
+    served_sets_t sets;
     serve_endpoints_t endpoints;
     int signals;
     broker_t *broker;
@@ -147,7 +147,7 @@ s_make_broker (server_t *self, size_t descriptors)
             (unsigned long long) self->options.cache_bytes, self->options.workers, least, least);
     broker_options_t options = {
         .cache_bytes = self->options.cache_bytes,
-        .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
+        .raw_bytes = self->options.raw_bytes - served_buffer_part (&self->options),
         .workers = self->options.workers, .customs = customs,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4,
@@ -201,10 +201,10 @@ static bool
 s_start_tasks (server_t *self)
 {
     const char *path;
-    size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES?
-        sources_buffer_part (&self->options): BUFFER_BYTES;
+    size_t buffer_bytes = served_buffer_part (&self->options) < BUFFER_BYTES?
+        served_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
-        .devices = self->sources.devices.all, .device_count = self->sources.devices.count,
+        .devices = self->sets.devices.all, .device_count = self->sets.devices.count,
         .cluster = self->cluster, .customs = self->customs, .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
@@ -222,9 +222,9 @@ s_start_tasks (server_t *self)
 static bool
 s_take_additions (server_t *self)
 {
-    additions_options_t options = { .broker = self->broker, .sources = &self->sources, .tasks = self->tasks,
+    additions_options_t options = { .broker = self->broker, .sets = &self->sets, .tasks = self->tasks,
         .log = &self->log, .kept = self->supervised.kept };
-    sources_allow (&self->sources);
+    served_allow (&self->sets);
     self->additions = additions_new (&options);
     return self->additions || s_complain_shortage ("no descriptor, or no memory, to add data sets");
 }
@@ -314,7 +314,7 @@ s_start_http (server_t *self)
 static void
 s_begin_progress (server_t *self)
 {
-    progress_t *progress = &self->sources.progress;
+    progress_t *progress = &self->sets.progress;
     *progress = progress_begin ("serve", false);
     if (self->log.is_json || !progress->is_terminal || !isatty (self->log.descriptor))
         progress_use_log (progress, &self->log);
@@ -344,8 +344,8 @@ s_allows_files (const options_t *options)
         return true;
     return complain ("serve", "an operation may need a file of %s (--operation-memory), and the limit of "
         "file sizes is %s: raise it (ulimit -f, LimitFSIZE=), or lower --operation-memory",
-        sources_size (options->operation_bytes, memory, sizeof memory),
-        sources_size (rlimits_file_bytes (), file, sizeof file));
+        served_size_text (options->operation_bytes, memory, sizeof memory),
+        served_size_text (rlimits_file_bytes (), file, sizeof file));
 }
 
 //  0; -EINTR: the server is to end; or another -errno, and the reason is on standard error.
@@ -479,14 +479,14 @@ s_start (server_t *self)
         return false;
     if (!s_open_customs (self))
         return false;
-    self->sources.customs = self->customs;
-    self->sources.cluster = self->cluster;
+    self->sets.customs = self->customs;
+    self->sets.cluster = self->cluster;
     s_begin_progress (self);
     //  What an earlier process of this server had added and removed.
     char *changes = self->supervised.kept >= 0? added_kept_read (self->supervised.kept): NULL;
-    self->sources.changes = changes? json_loads (changes, 0, NULL): NULL;
+    self->sets.changes = changes? json_loads (changes, 0, NULL): NULL;
     free (changes);
-    if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
+    if (!served_open (&self->sets, self->broker, &self->options) || !s_start_tasks (self)
         || !s_start_cluster (self))
         return false;
     const char *ring_path = serve_endpoints_ring_path (&self->endpoints);
@@ -510,7 +510,7 @@ s_start (server_t *self)
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
-        .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster,
+        .customs = self->customs, .block_cache = self->sets.blocks, .cluster = self->cluster,
         .additions = self->additions, .restarts = self->supervised.restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
@@ -559,11 +559,11 @@ s_announce (const server_t *self)
 {
     char size [32];
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
-        sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
+        served_size_text (self->options.cache_bytes, size, sizeof size), self->options.policy);
     if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
         printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs with larger windows "
             "of batches get them through the socket, which costs copies\n",
-            sources_size (rlimits_file_bytes (), size, sizeof size));
+            served_size_text (rlimits_file_bytes (), size, sizeof size));
     const char *of_files = tasks_reading_mode (self->tasks, false),
         *of_stores = tasks_reading_mode (self->tasks, true);
     const char *direct = !of_files? "": tasks_reads_direct (self->tasks)? " and O_DIRECT":
@@ -571,14 +571,14 @@ s_announce (const server_t *self)
     if (budget_reads_max (self->broker) > 0)
         printf ("packs are read by %s%s%s%s, with %s for compressed samples\n", of_files? of_files: "",
             direct, of_files && of_stores? ", and by ": "", of_stores? of_stores: "",
-            sources_size (self->options.raw_bytes, size, sizeof size));
+            served_size_text (self->options.raw_bytes, size, sizeof size));
     else
         printf ("files are read by %s%s%s\n", of_files? of_files: "", of_files && of_stores? ", and by ": "",
             of_stores? of_stores: "");
     if (!decoder_has_entropy ())
         printf ("JPEGs are decoded by libjpeg alone, which takes half as long again: TUREEN_JPEG is set, or "
             "this libjpeg is of another version than the one that the server was built with\n");
-    sources_warn (&self->sources);
+    served_warn (&self->sets);
     s_announce_users (self);
     s_announce_keys (self);
     if (self->http_access)
@@ -600,7 +600,7 @@ s_run (server_t *self)
         .additions = self->additions,
         .ring_server = self->ring_server, .gate = self->gate, .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
-        .block_cache = self->sources.blocks, .members = self->members, .status_feed = self->status_feed,
+        .block_cache = self->sets.blocks, .members = self->members, .status_feed = self->status_feed,
         .viewers = self->viewers, .idle = &self->idle,
         .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
         .waiting_bytes_max = s_waiting_max (), .log = &self->log };
@@ -614,7 +614,7 @@ s_run (server_t *self)
 static void
 s_stop (server_t *self)
 {
-    sources_save (&self->sources);
+    served_save (&self->sets);
     if (self->additions)
         additions_stop (self->additions);
     if (self->cluster)
@@ -636,7 +636,7 @@ s_stop (server_t *self)
     additions_destroy (&self->additions);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
-    sources_close (&self->sources);
+    served_close (&self->sets);
     customs_close (&self->customs);
     cluster_destroy (&self->cluster);
     members_close (&self->members);

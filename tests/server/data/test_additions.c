@@ -16,7 +16,7 @@
 #include "job.h"
 #include "packing.h"
 #include "scratch.h"
-#include "sources.h"
+#include "served.h"
 #include "tenant.h"
 
 enum { BATCH = 4, SLOTS = 2, WORDS_MAX = 24 };
@@ -25,7 +25,7 @@ typedef struct {
     scratch_folder_t scratch;
     options_t options;
     broker_t *broker;
-    sources_t sources;
+    served_sets_t sets;
     tasks_t *tasks;
     additions_t *additions;
     log_t log;
@@ -165,22 +165,22 @@ s_start_with (world_t *world, const char *arguments)
     if (options_parse (&world->options, argc, argv, error, sizeof error) != OPTION_RUN)
         fail_msg ("%s", error);
     char *text = added_kept_read (world->kept);
-    world->sources = (sources_t) { .changes = text? json_loads (text, 0, NULL): NULL };
+    world->sets = (served_sets_t) { .changes = text? json_loads (text, 0, NULL): NULL };
     free (text);
     broker_options_t broker = { .cache_bytes = 1 << 24, .raw_bytes = world->raw_bytes, .workers = 2,
         .jobs_bytes_max = 1 << 26, .seed = 3 };
     world->broker = broker_new (&broker);
-    assert_true (sources_open (&world->sources, world->broker, &world->options));
-    tasks_options_t tasks = { .broker = world->broker, .workers = 2, .devices = world->sources.devices.all,
-        .device_count = world->sources.devices.count, .buffer_bytes = 1 << 22 };
+    assert_true (served_open (&world->sets, world->broker, &world->options));
+    tasks_options_t tasks = { .broker = world->broker, .workers = 2, .devices = world->sets.devices.all,
+        .device_count = world->sets.devices.count, .buffer_bytes = 1 << 22 };
     const char *path;
     assert_int_equal (tasks_new (&world->tasks, &tasks, &path), 0);
     for (size_t index = 0; index < world->options.tenant_count; index++) {
         broker_tenant_t tenant = { .name = world->options.tenants [index].name, .weight = 1 };
         tenant_add (world->broker, &tenant);
     }
-    sources_allow (&world->sources);
-    additions_options_t additions = { .broker = world->broker, .sources = &world->sources,
+    served_allow (&world->sets);
+    additions_options_t additions = { .broker = world->broker, .sets = &world->sets,
         .tasks = world->tasks, .log = &world->log, .kept = world->kept };
     world->additions = additions_new (&additions);
     assert_non_null (world->additions);
@@ -199,7 +199,7 @@ s_stop (world_t *world)
     additions_destroy (&world->additions);
     tasks_destroy (&world->tasks);
     broker_destroy (&world->broker);
-    sources_close (&world->sources);
+    served_close (&world->sets);
     options_clear (&world->options);
     pipeline_destroy (&world->pipeline);
     free (world->ring);
@@ -339,7 +339,7 @@ s_removed (world_t *world, const char *name, bool now)
 static void
 s_turn_until (world_t *world, size_t count)
 {
-    while (world->sources.count > count)
+    while (world->sets.count > count)
         s_turn (world);
 }
 
@@ -419,7 +419,7 @@ test_a_folder_while_a_job_runs (void **state)
     while (world->delivered < before + 10)
         s_turn (world);
     //  One device reads both.
-    assert_int_equal (world->sources.devices.count, 1);
+    assert_int_equal (world->sets.devices.count, 1);
     assert_false (additions_remove (world->additions, "train", false, 1, &world->refusal));
     assert_string_equal (world->refusal.code, "in_use");
     assert_non_null (strstr (world->refusal.message, "2 jobs"));
@@ -460,7 +460,7 @@ test_refusals (void **state)
     assert_false (additions_remove (world->additions, "none", false, 0, &world->refusal));
     assert_string_equal (world->refusal.code, "unknown_dataset");
     assert_string_equal (world->refusal.message, "no data set 'none'; this server has: train");
-    assert_int_equal (world->sources.count, 1);
+    assert_int_equal (world->sets.count, 1);
     s_make_class (world, "new", "cat", 3);
     s_let_seconds_pass (world);
     s_added (world, "--dataset new=#/new", "data set 'new': 3 samples");
@@ -530,7 +530,7 @@ test_two_of_one_name (void **state)
     assert_int_equal (s_ask (world, "--dataset val=#/val"), ADDITIONS_OPENING);
     s_refused (world, "--dataset val=#/train", "taken", "data set 'val' is there already");
     s_added (world, "--on-bad val=drop --dataset val=#/val", "data set 'val': 16");
-    assert_int_equal (world->sources.count, 2);
+    assert_int_equal (world->sets.count, 2);
 }
 
 //  Several in one message; labels by the classes of one of them, or of the server.
@@ -541,7 +541,7 @@ test_classes_of_others (void **state)
     s_make_class (world, "part", "eel", 2);
     s_added (world, "--classes-from part=val --dataset part=#/part --dataset val=#/val",
         "data set 'part': 2");
-    const served_t *part = sources_named (&world->sources, "part");
+    const served_t *part = served_named (&world->sets, "part");
     assert_int_equal (catalogue_classes (part->source.catalogue), 2);
     //  Another one that took its name would number what is added later otherwise.
     for (int now = 0; now < 2; now++) {
@@ -555,7 +555,7 @@ test_classes_of_others (void **state)
     assert_string_equal (catalogue_class_name (part->source.catalogue, 1), "eel");
     s_turn_until (world, 1);
     s_turn (world);
-    assert_int_equal (world->sources.gone_count, 0);
+    assert_int_equal (world->sets.gone_count, 0);
     s_refused (world, "--dataset part=#/part --classes-from part=val", "bad_request", "no data set 'val'");
 }
 
@@ -598,22 +598,22 @@ test_a_pack_as_the_first (void **state)
     s_make_pack (world, "val", "small");
     for (int round = 0; round < 2; round++) {
         s_added (world, "--dataset pack=#/pack --piece pack=8", "data set 'pack': 40 samples");
-        assert_int_equal (world->sources.devices.count, 2);
+        assert_int_equal (world->sets.devices.count, 2);
         s_added (world, "--dataset small=#/small", "data set 'small': 16 samples");
-        assert_int_equal (world->sources.devices.count, 3);
+        assert_int_equal (world->sets.devices.count, 3);
         //  The second one believes what the first one has measured, and not what it measured beside jobs.
-        const cost_t *one = device_cost (world->sources.devices.all [1]), *other = device_cost (
-            world->sources.devices.all [2]);
+        const cost_t *one = device_cost (world->sets.devices.all [1]), *other = device_cost (
+            world->sets.devices.all [2]);
         assert_true (one->latency_seconds == other->latency_seconds);
         s_run (world, "pack", 40);
         s_run (world, "small", 16);
         s_removed (world, "pack", false);
         s_turn_until (world, 2);
-        assert_int_equal (world->sources.devices.count, 2);
+        assert_int_equal (world->sets.devices.count, 2);
         s_run (world, "small", 16);
         s_removed (world, "small", false);
         s_turn_until (world, 1);
-        assert_int_equal (world->sources.devices.count, 1);
+        assert_int_equal (world->sets.devices.count, 1);
     }
     s_run (world, "train", 40);
 }
@@ -632,7 +632,7 @@ test_one_that_cannot_be_placed (void **state)
     assert_null (dataset_named (world->broker, NULL, "val"));
     assert_null (dataset_named (world->broker, NULL, "pack"));
     s_turn_until (world, 1);
-    assert_int_equal (world->sources.devices.count, 1);
+    assert_int_equal (world->sets.devices.count, 1);
     s_added (world, "--dataset val=#/val", "data set 'val': 16");
     s_run (world, "val", 16);
 }
@@ -652,7 +652,7 @@ test_a_process_that_cannot_place_it (void **state)
     s_start_with (world, "--dataset train=#/train");
     s_turn_until_open (world);
     assert_false (additions_awaits (world->additions, NULL, "pack"));
-    assert_int_equal (world->sources.count, 1);
+    assert_int_equal (world->sets.count, 1);
     //  The next process opens them.
     s_stop (world);
     world->raw_bytes = 1 << 24;
@@ -712,7 +712,7 @@ test_a_process_in_its_place (void **state)
     s_turn_until_open (world);
     assert_null (dataset_named (world->broker, NULL, "train"));
     assert_null (dataset_named (world->broker, NULL, "gone"));
-    assert_int_equal (world->sources.count, 3);
+    assert_int_equal (world->sets.count, 3);
     assert_int_equal (s_ask (world, "--dataset pack=#/pack --dataset val=#/val --on-bad val=fail --piece "
         "pack=8"),
         ADDITIONS_READY);

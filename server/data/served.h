@@ -1,5 +1,5 @@
-/*  sources -- the data sets that are served, opened: files listed, packs checked and measured, each told to
- *  the broker.
+/*  served -- the data sets of the settings, and those added to them, opened: files listed, packs checked and
+ *  measured, each told to the broker.
  *
  *  A data set is opened in two halves.  *Finding* lists, reads and measures it, in any thread, and says what
  *  it finds on a stream.  *Placing* gives it to the broker, with the devices that read it.  At the start both
@@ -9,10 +9,10 @@
  *  a common device too.  What is added later has devices of its own for its packs and its stores, because a
  *  reader's files are fixed when it begins.  A device that no data set needs any more is closed.
  *
- *  sources_t is plain data; { 0 } is empty.  Owner: the broker's thread.
+ *  served_sets_t is plain data; { 0 } is empty.  Owner: the broker's thread.
  */
-#ifndef SOURCES_H
-#define SOURCES_H
+#ifndef SERVED_H
+#define SERVED_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,61 +57,62 @@ typedef struct {
     tasks_t *tasks;                     //  they have the devices open; lent; NULL: they do not run yet
     learned_rows_budget_t rows;         //  of the folders' JPEGs
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
-    progress_t progress;                //  of a data set that is being opened; set before sources_open
+    progress_t progress;                //  of a data set that is being opened; set before served_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
     const customs_t *customs;           //  for pipelines on all of them; lent; NULL: none
     json_t *changes;                    //  what an earlier process of this server had added and removed
-                                        //  (sources_changes); taken; set before sources_open; NULL: nothing
-} sources_t;
+                                        //  (served_changes); taken; set before served_open; NULL: nothing
+} served_sets_t;
 
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:
 //  the reason is on standard error.  Those that `changes` has as removed are left out; those that it has
-//  as added are additions.h's.  Call sources_close in either case, when no thread uses them any more.
-bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
-void sources_close (sources_t *self);
+//  as added are additions.h's.  Call served_close in either case, when no thread uses them any more.
+bool served_open (served_sets_t *self, broker_t *broker, const options_t *options);
+void served_close (served_sets_t *self);
 //  The tenants of the settings are there: those of added data sets may use them.
-void sources_allow (sources_t *self);
+void served_allow (served_sets_t *self);
 //  Writes what was learned of the data since it was written last.  Before the end waits for threads: one that
-//  hangs in a read lets the process end before sources_close (serve.h).
-void sources_save (const sources_t *self);
+//  hangs in a read lets the process end before served_close (serve.h).
+void served_save (const served_sets_t *self);
 //  Prints a warning for each setting that does nothing with these data, for splits that differ in classes,
 //  and if prepared and compressed samples may need more memory than there is.  Status has those about
 //  classes.
-void sources_warn (const sources_t *self);
+void served_warn (const served_sets_t *self);
 
 //  ---- a data set that is added
 
 //  Of options_parse_added: a bit for each tenant that may use the data set of this place.
-uint64_t sources_allowed (const options_t *added, size_t dataset);
+uint64_t served_allowed (const options_t *added, size_t dataset);
 //  Takes the settings, and nulls what they had.  classes_of lives as long as this; NULL: classes of its own.
-served_t *sources_begin (options_dataset_t *wanted, const catalogue_t *classes_of);
+served_t *served_begin (options_dataset_t *wanted, const catalogue_t *classes_of);
 //  Never placed, or free to go; the broker, the tasks and self->all do not have it.  Waits for its disks.
-void sources_discard (served_t **self_p);
+void served_discard (served_t **self_p);
 //  Any thread, while the owner does other things with self.  Writes to out a line for each thing found.
 //  False: *error_p, the caller's, has the reason.
-bool sources_find (const sources_t *self, served_t *served, progress_t *progress, FILE *out, char **error_p);
+bool served_find (const served_sets_t *self, served_t *served, progress_t *progress, FILE *out,
+    char **error_p);
 //  Gives what was found to the broker and the tasks, takes *served_p and warns on out of what splits have not
 //  in common.  False: *error_p, the caller's, has the reason, and *served_p is still the caller's unless it
 //  is NULL.
-bool sources_place (sources_t *self, served_t **served_p, FILE *out, char **error_p);
+bool served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p);
 //  Its tenants may use it from now on, these too.
-void sources_allow_more (sources_t *self, served_t *served, uint64_t tenants);
+void served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants);
 //  The data set of this name that is placed and not removed; NULL: none.
-served_t *sources_named (const sources_t *self, const char *name);
+served_t *served_named (const served_sets_t *self, const char *name);
 //  Writes what was found in a line, and its warnings.
-void sources_describe (const served_t *served, FILE *out);
+void served_describe (const served_t *served, FILE *out);
 //  No job may join it any more, and its jobs end.
-void sources_remove (sources_t *self, served_t *served);
-//  What was removed and is used by nothing any more, for sources_discard in any thread; NULL: none.  Closes
+void served_remove (served_sets_t *self, served_t *served);
+//  What was removed and is used by nothing any more, for served_discard in any thread; NULL: none.  Closes
 //  devices that nothing needs any more.  tasks_next_news must have given all.
-served_t *sources_next_gone (sources_t *self);
+served_t *served_next_gone (served_sets_t *self);
 //  {"added": [words, ..], "removed": [name, ..]}, beside the settings; the caller's.  NULL: nothing changed,
 //  or no memory.
-json_t *sources_changes (const sources_t *self);
+json_t *served_changes (const served_sets_t *self);
 
 //  At most so much of the memory for compressed samples is for ranges on their way from the disk.
-size_t sources_buffer_part (const options_t *options);
+size_t served_buffer_part (const options_t *options);
 //  "3.2 GiB"; returns text.
-const char *sources_size (uint64_t bytes, char *text, size_t size);
+const char *served_size_text (uint64_t bytes, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-#include "sources.h"
+#include "served.h"
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +34,7 @@ enum {
 };
 
 const char *
-sources_size (uint64_t bytes, char *text, size_t size)
+served_size_text (uint64_t bytes, char *text, size_t size)
 {
     static const char *const units [] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
     double value = (double) bytes;
@@ -46,7 +46,7 @@ sources_size (uint64_t bytes, char *text, size_t size)
 }
 
 size_t
-sources_buffer_part (const options_t *options)
+served_buffer_part (const options_t *options)
 {
     return options->raw_bytes / BROKER_RAW_PARTS;
 }
@@ -63,7 +63,7 @@ s_fail (char **error_p, const char *format, ...)
 }
 
 static int
-s_open_catalogue (const sources_t *self, served_t *served, progress_t *progress, char *error,
+s_open_catalogue (const served_sets_t *self, served_t *served, progress_t *progress, char *error,
     size_t error_bytes)
 {
     const options_dataset_t *wanted = &served->wanted;
@@ -96,7 +96,7 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue, FILE 
     for (size_t field = 1; field < catalogue_fields (catalogue); field++)
         fprintf (out, ", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "field",
             catalogue_field_name (catalogue, field));
-    fprintf (out, ", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size),
+    fprintf (out, ", %s, in %s\n", served_size_text (catalogue_bytes (catalogue), size, sizeof size),
         wanted->path);
 }
 
@@ -125,7 +125,7 @@ s_warn (const source_t *source, FILE *out)
 }
 
 void
-sources_describe (const served_t *served, FILE *out)
+served_describe (const served_t *served, FILE *out)
 {
     s_describe (&served->wanted, served->source.catalogue, out);
     s_tell_warnings (served->source.warnings, out);
@@ -135,14 +135,14 @@ sources_describe (const served_t *served, FILE *out)
 
 //  Writes one line of the log: what is kept there, or why nothing is.
 static void
-s_describe_blocks (const sources_t *self, const served_t *served, const block_data_t *blocks, int rc,
+s_describe_blocks (const served_sets_t *self, const served_t *served, const block_data_t *blocks, int rc,
     FILE *out)
 {
     char size [32];
     const char *name = served->wanted.name;
     if (blocks && !block_data_is_aside (blocks))
         fprintf (out, "data set '%s': kept in %s, which has %s of it\n", name, self->options->blocks_folder,
-            sources_size (block_data_held_bytes (blocks), size, sizeof size));
+            served_size_text (block_data_held_bytes (blocks), size, sizeof size));
     else
     if (rc)
         fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, self->options->blocks_folder,
@@ -194,7 +194,7 @@ s_find_object (const void *context, uint64_t object, uint64_t *begin, uint64_t *
 
 //  Other members keep its objects too.  False: no memory.
 static bool
-s_share_field (const sources_t *self, served_t *served, size_t field)
+s_share_field (const served_sets_t *self, served_t *served, size_t field)
 {
     source_t *source = &served->source;
     int rc;
@@ -211,7 +211,7 @@ s_share_field (const sources_t *self, served_t *served, size_t field)
 }
 
 static void
-s_describe_folder (const sources_t *self, const served_t *served, FILE *out)
+s_describe_folder (const served_sets_t *self, const served_t *served, FILE *out)
 {
     const catalogue_t *catalogue = served->source.catalogue;
     for (size_t field = 0; field < catalogue_fields (catalogue); field++) {
@@ -223,7 +223,7 @@ s_describe_folder (const sources_t *self, const served_t *served, FILE *out)
 }
 
 static bool
-s_place_folder (sources_t *self, served_t *served, char **error_p)
+s_place_folder (served_sets_t *self, served_t *served, char **error_p)
 {
     source_t *source = &served->source;
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
@@ -278,7 +278,7 @@ s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t ran
 
 //  Adds the volume to the files of its device.  False: the device is unknown, and errno has the reason.
 static bool
-s_add_volume (const sources_t *self, devices_t *devices, source_volume_t *volume, const char *path,
+s_add_volume (const served_sets_t *self, devices_t *devices, source_volume_t *volume, const char *path,
     size_t span)
 {
     struct stat status;
@@ -291,7 +291,7 @@ s_add_volume (const sources_t *self, devices_t *devices, source_volume_t *volume
 
 //  The same with a volume in a store.  False: no memory.
 static bool
-s_add_object (const sources_t *self, devices_t *devices, source_t *source, uint32_t volume, size_t span)
+s_add_object (const served_sets_t *self, devices_t *devices, source_t *source, uint32_t volume, size_t span)
 {
     const pack_t *pack = source->pack;
     device_t *device = source->volumes [volume].device = s_device (devices, self->options, 0,
@@ -316,7 +316,7 @@ s_find_volume (const void *context, uint64_t object, uint64_t *begin, uint64_t *
 
 //  Other members keep its blocks too.  False: no memory.
 static bool
-s_share_pack (const sources_t *self, served_t *served)
+s_share_pack (const served_sets_t *self, served_t *served)
 {
     const source_t *source = &served->source;
     int rc;
@@ -361,7 +361,7 @@ s_probe_store (device_t *device, const pack_t *pack)
 
 //  Measures their devices, unless they were measured before.
 static bool
-s_find_volumes (const sources_t *self, served_t *served, devices_t *devices, size_t span, char **error_p)
+s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices, size_t span, char **error_p)
 {
     source_t *source = &served->source;
     uint32_t volumes = pack_volumes (source->pack);
@@ -409,15 +409,15 @@ s_describe_redox (const options_dataset_t *wanted, const pack_t *pack, FILE *out
 
 //  Of one read of several samples, at most.
 static size_t
-s_read_bytes (const sources_t *self)
+s_read_bytes (const served_sets_t *self)
 {
-    size_t half = sources_buffer_part (self->options) / 2;
+    size_t half = served_buffer_part (self->options) / 2;
     return half < READ_BYTES_MAX? half: READ_BYTES_MAX;
 }
 
 //  devices: those to which its volumes are added.
 static bool
-s_find_pack (const sources_t *self, served_t *served, devices_t *devices, FILE *out, char **error_p)
+s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FILE *out, char **error_p)
 {
     const pack_t *pack = served->source.pack;
     const options_dataset_t *wanted = &served->wanted;
@@ -443,7 +443,7 @@ s_find_pack (const sources_t *self, served_t *served, devices_t *devices, FILE *
 }
 
 static bool
-s_place_pack (sources_t *self, served_t *served, char **error_p)
+s_place_pack (served_sets_t *self, served_t *served, char **error_p)
 {
     source_t *source = &served->source;
     size_t least;
@@ -496,7 +496,7 @@ s_save_rows (const options_t *options, const source_t *source, bool tells)
 
 //  Where libjpeg's warnings count, JPEGs are read from their begin (jpeg_entropy.h).
 static bool
-s_find_rows (const sources_t *self, served_t *served, FILE *out, char **error_p)
+s_find_rows (const served_sets_t *self, served_t *served, FILE *out, char **error_p)
 {
     source_t *source = &served->source;
     if (served->rows.bytes_max == 0 || source->jpeg_warnings_max != UINT32_MAX)
@@ -510,7 +510,7 @@ s_find_rows (const sources_t *self, served_t *served, FILE *out, char **error_p)
 }
 
 static bool
-s_find (const sources_t *self, served_t *served, devices_t *devices, progress_t *progress, FILE *out,
+s_find (const served_sets_t *self, served_t *served, devices_t *devices, progress_t *progress, FILE *out,
     char **error_p)
 {
     const options_dataset_t *wanted = &served->wanted;
@@ -544,14 +544,14 @@ s_find (const sources_t *self, served_t *served, devices_t *devices, progress_t 
 }
 
 bool
-sources_find (const sources_t *self, served_t *served, progress_t *progress, FILE *out, char **error_p)
+served_find (const served_sets_t *self, served_t *served, progress_t *progress, FILE *out, char **error_p)
 {
     return s_find (self, served, &served->devices, progress, out, error_p);
 }
 
 //  Its own devices become devices of all.  Those that are new begin to read, if the tasks run.
 static bool
-s_open_devices (sources_t *self, served_t *served, size_t before, char **error_p)
+s_open_devices (served_sets_t *self, served_t *served, size_t before, char **error_p)
 {
     devices_t *own = &served->devices, *all = &self->devices;
     device_t **devices = realloc (all->all, (all->count + own->count + 1) * sizeof *devices);
@@ -596,7 +596,7 @@ s_uses_device (const source_t *source, const device_t *device)
 
 //  Those that no data set has.
 static void
-s_close_devices (sources_t *self)
+s_close_devices (served_sets_t *self)
 {
     devices_t *devices = &self->devices;
     for (size_t at = 0; at < devices->count;) {
@@ -615,7 +615,7 @@ s_close_devices (sources_t *self)
 }
 
 void
-sources_allow_more (sources_t *self, served_t *served, uint64_t tenants)
+served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants)
 {
     served->tenants |= tenants;
     for (size_t index = 0; index < self->options->tenant_count; index++) {
@@ -626,7 +626,7 @@ sources_allow_more (sources_t *self, served_t *served, uint64_t tenants)
 }
 
 static bool
-s_give_to_broker (sources_t *self, served_t *served, char **error_p)
+s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
 {
     served->dataset = dataset_add (self->broker, served->wanted.name,
         catalogue_samples (served->source.catalogue),
@@ -638,7 +638,7 @@ s_give_to_broker (sources_t *self, served_t *served, char **error_p)
 }
 
 static bool
-s_place (sources_t *self, served_t **served_p, char **error_p)
+s_place (served_sets_t *self, served_t **served_p, char **error_p)
 {
     served_t *served = *served_p;
     size_t before = self->devices.count;
@@ -650,7 +650,7 @@ s_place (sources_t *self, served_t **served_p, char **error_p)
     if (good || served->dataset)
         *served_p = NULL;
     if (!good && served->dataset)
-        sources_remove (self, served);          //  the broker gives it back
+        served_remove (self, served);          //  the broker gives it back
     else
     if (!good) {
         self->count--;
@@ -659,15 +659,15 @@ s_place (sources_t *self, served_t **served_p, char **error_p)
     return good;
 }
 
-static void s_warn_of_classes (const sources_t *self, size_t first, FILE *out);
+static void s_warn_of_classes (const served_sets_t *self, size_t first, FILE *out);
 
 bool
-sources_place (sources_t *self, served_t **served_p, FILE *out, char **error_p)
+served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
 {
     served_t *served = *served_p;
     if (!s_place (self, served_p, error_p))
         return false;
-    sources_allow_more (self, served, 0);
+    served_allow_more (self, served, 0);
     s_warn_of_classes (self, self->count - 1, out);
     return true;
 }
@@ -676,7 +676,7 @@ sources_place (sources_t *self, served_t **served_p, FILE *out, char **error_p)
 
 //  The catalogue's stores are read by devices, or its classes number those of another data set.
 static bool
-s_is_needed (const sources_t *self, const served_t *served)
+s_is_needed (const served_sets_t *self, const served_t *served)
 {
     const catalogue_t *catalogue = served->source.catalogue;
     bool is_needed = served->is_in_cluster;
@@ -693,7 +693,7 @@ s_is_needed (const sources_t *self, const served_t *served)
 }
 
 void
-sources_remove (sources_t *self, served_t *served)
+served_remove (served_sets_t *self, served_t *served)
 {
     assert (served->dataset && !served->is_removed);
     if (served->source.rows && self->options->rows_folder)
@@ -705,7 +705,7 @@ sources_remove (sources_t *self, served_t *served)
 }
 
 served_t *
-sources_next_gone (sources_t *self)
+served_next_gone (served_sets_t *self)
 {
     void *user;
     while (dataset_next_removed (self->broker, &user)) {
@@ -730,7 +730,7 @@ sources_next_gone (sources_t *self)
 }
 
 served_t *
-sources_named (const sources_t *self, const char *name)
+served_named (const served_sets_t *self, const char *name)
 {
     for (size_t index = 0; index < self->count; index++)
         if (!self->all [index]->is_removed && strcmp (self->all [index]->wanted.name, name) == 0)
@@ -739,7 +739,7 @@ sources_named (const sources_t *self, const char *name)
 }
 
 static bool
-s_open_blocks (sources_t *self)
+s_open_blocks (served_sets_t *self)
 {
     char error [ERROR_BYTES];
     const options_t *options = self->options;
@@ -770,7 +770,7 @@ s_classes_from (const options_t *options, const options_dataset_t *wanted)
 
 //  By an earlier process of this server.
 static bool
-s_was_removed (const sources_t *self, size_t index)
+s_was_removed (const served_sets_t *self, size_t index)
 {
     size_t place;
     json_t *name;
@@ -782,7 +782,7 @@ s_was_removed (const sources_t *self, size_t index)
 }
 
 static bool
-s_open_one (sources_t *self, served_t *served, char **error_p)
+s_open_one (served_sets_t *self, served_t *served, char **error_p)
 {
     served->rows = self->rows;
     fflush (stdout);                    //  what was found before, in front of events of the log
@@ -792,7 +792,7 @@ s_open_one (sources_t *self, served_t *served, char **error_p)
 
 //  Of the settings.  all: by their places.
 static bool
-s_open_all (sources_t *self, served_t **all, char **error_p)
+s_open_all (served_sets_t *self, served_t **all, char **error_p)
 {
     char error [ERROR_BYTES];
     for (size_t index = 0; index < self->options->dataset_count; index++) {
@@ -836,14 +836,14 @@ s_copy_settings (const options_dataset_t *wanted)
 }
 
 static bool
-s_open_settings (sources_t *self)
+s_open_settings (served_sets_t *self)
 {
     served_t *all [OPTIONS_DATASETS_MAX] = { NULL };
     char *error = NULL;
     for (size_t index = 0; index < self->options->dataset_count; index++)
         if (!s_was_removed (self, index)) {
             options_dataset_t wanted = s_copy_settings (&self->options->datasets [index]);
-            all [index] = sources_begin (&wanted, NULL);
+            all [index] = served_begin (&wanted, NULL);
         }
     bool good = s_open_all (self, all, &error);
     if (!good)
@@ -854,13 +854,13 @@ s_open_settings (sources_t *self)
         for (size_t place = 0; place < self->count; place++)
             is_placed = is_placed || self->all [place] == all [index];
         if (!is_placed)
-            sources_discard (&all [index]);
+            served_discard (&all [index]);
     }
     return good;
 }
 
 uint64_t
-sources_allowed (const options_t *added, size_t dataset)
+served_allowed (const options_t *added, size_t dataset)
 {
     uint64_t tenants = 0;
     for (size_t index = 0; index < added->tenant_count; index++)
@@ -869,7 +869,7 @@ sources_allowed (const options_t *added, size_t dataset)
 }
 
 bool
-sources_open (sources_t *self, broker_t *broker, const options_t *options)
+served_open (served_sets_t *self, broker_t *broker, const options_t *options)
 {
     self->broker = broker;
     self->options = options;
@@ -889,7 +889,7 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
 //  Tells of each data set from `first` on the classes of which differ from those of the first one before it
 //  that looks like a split of one set with it: to the log, and to both in status.
 static void
-s_warn_of_classes (const sources_t *self, size_t first, FILE *out)
+s_warn_of_classes (const served_sets_t *self, size_t first, FILE *out)
 {
     doubts_classes_t *all = calloc (self->count + 1, sizeof *all);
     for (size_t index = 0; all && index < self->count; index++) {
@@ -927,13 +927,13 @@ s_warn_of_memory (const options_t *options, bool has_packs)
     if (sum > memory_bytes)
         printf ("warning: the cache%s may take %s, and this process may use %s of memory (container limits "
             "included): give less --cache%s\n", has_packs? " and compressed samples": "",
-            sources_size (sum, wanted, sizeof wanted), sources_size (memory_bytes, there, sizeof there),
-            has_packs? " or --raw": "");
+            served_size_text (sum, wanted, sizeof wanted),
+            served_size_text (memory_bytes, there, sizeof there), has_packs? " or --raw": "");
 }
 
 //  A proxy in the environment that is meant for other programs sees all data, or slows them down.
 static void
-s_tell_of_proxies (const sources_t *self)
+s_tell_of_proxies (const served_sets_t *self)
 {
     char name [DEVICE_NAME_BYTES], proxy [HTTP_PROXY_SHOWN_BYTES];
     for (size_t index = 0; index < self->devices.count; index++) {
@@ -945,7 +945,7 @@ s_tell_of_proxies (const sources_t *self)
 }
 
 void
-sources_warn (const sources_t *self)
+served_warn (const served_sets_t *self)
 {
     const options_t *options = self->options;
     s_warn_of_classes (self, 0, stdout);
@@ -965,7 +965,7 @@ sources_warn (const sources_t *self)
 }
 
 static void
-s_save (const sources_t *self, bool tells)
+s_save (const served_sets_t *self, bool tells)
 {
     for (size_t index = 0; index < self->count; index++)
         if (self->all [index]->source.rows && self->options->rows_folder)
@@ -973,21 +973,21 @@ s_save (const sources_t *self, bool tells)
 }
 
 void
-sources_save (const sources_t *self)
+served_save (const served_sets_t *self)
 {
     s_save (self, true);
 }
 
 void
-sources_allow (sources_t *self)
+served_allow (served_sets_t *self)
 {
     for (size_t index = 0; index < self->count; index++)
         if (self->all [index]->is_added)
-            sources_allow_more (self, self->all [index], 0);
+            served_allow_more (self, self->all [index], 0);
 }
 
 void
-sources_close (sources_t *self)
+served_close (served_sets_t *self)
 {
     //  First: what follows may wait for a disk that hangs.
     s_save (self, false);
@@ -996,20 +996,20 @@ sources_close (sources_t *self)
         device_destroy (&self->devices.all [index]);
     //  The other way round: one may go by the classes of one before it.
     while (self->count > 0)
-        sources_discard (&self->all [--self->count]);
+        served_discard (&self->all [--self->count]);
     while (self->gone_count > 0)
-        sources_discard (&self->gone [--self->gone_count]);
+        served_discard (&self->gone [--self->gone_count]);
     free (self->gone);
     free (self->devices.all);
     json_decref (self->changes);
     block_cache_close (&self->blocks);
-    *self = (sources_t) { .count = 0 };
+    *self = (served_sets_t) { .count = 0 };
 }
 
 //  ---- one data set
 
 served_t *
-sources_begin (options_dataset_t *wanted, const catalogue_t *classes_of)
+served_begin (options_dataset_t *wanted, const catalogue_t *classes_of)
 {
     served_t *self = needed_memory (calloc (1, sizeof *self));
     self->wanted = *wanted;
@@ -1019,7 +1019,7 @@ sources_begin (options_dataset_t *wanted, const catalogue_t *classes_of)
 }
 
 void
-sources_discard (served_t **self_p)
+served_discard (served_t **self_p)
 {
     served_t *self = *self_p;
     if (!self)
@@ -1052,7 +1052,7 @@ s_add_word (json_t *words, const char *setting, char *value)
 
 //  As options_parse_added takes them.
 static json_t *
-s_words (const sources_t *self, const served_t *served)
+s_words (const served_sets_t *self, const served_t *served)
 {
     const options_dataset_t *wanted = &served->wanted;
     const char *name = wanted->name;
@@ -1083,14 +1083,14 @@ s_words (const sources_t *self, const served_t *served)
 }
 
 json_t *
-sources_changes (const sources_t *self)
+served_changes (const served_sets_t *self)
 {
     json_t *added = json_array (), *removed = json_array ();
     for (size_t index = 0; index < self->count; index++)
         if (self->all [index]->is_added && !self->all [index]->is_removed)
             json_array_append_new (added, s_words (self, self->all [index]));
     for (size_t index = 0; index < self->options->dataset_count; index++) {
-        const served_t *served = sources_named (self, self->options->datasets [index].name);
+        const served_t *served = served_named (self, self->options->datasets [index].name);
         if (!served || served->is_added)
             json_array_append_new (removed, json_string (self->options->datasets [index].name));
     }
