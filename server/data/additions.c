@@ -9,9 +9,6 @@
  *  A further thread opens when the present ones have been at one opening each for seconds.  One that hangs in
  *  an opening that was given up is replaced, until there are too many threads.  Another one frees what was
  *  removed: files of a dead disk take long to close.
- *
- *  What an earlier process of this server had added is kept by its words until it is placed, or an operator
- *  adds or removes the name: one that cannot be opened now may be after the next restart.
  */
 #include "additions.h"
 #include <assert.h>
@@ -21,9 +18,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "added_kept.h"
 #include "needed.h"
 #include "plural.h"
+#include "reopen.h"
 #include "tenant.h"
 
 enum {
@@ -55,22 +52,11 @@ typedef struct opening {
     char *error;
 } opening_t;
 
-//  A data set that an earlier process of this server had added, and that is not placed yet.
-typedef struct {
-    json_t *words;                      //  of served_changes
-    char *name;
-    char *classes_from;                 //  NULL: none
-    uint64_t tenants;                   //  a bit for each one of the settings that may use it
-    bool is_begun;                      //  an opening has it
-    bool is_left_out;                   //  it cannot be opened
-} kept_t;
-
 struct additions {
     additions_options_t options;
     int wake;                           //  an eventfd: the thread has done something
     opening_t *openings;                //  oldest first; the owner's, and the threads look at them
-    kept_t *kept;                       //  in the order in which they were placed
-    size_t kept_count;
+    reopen_t reopen;                    //  what an earlier process of this server had added
     char *text;                         //  lent by additions_add
     pthread_t openers [OPENERS_MAX], closer;
     size_t opener_count;
@@ -202,90 +188,6 @@ s_close (void *argument)
     return NULL;
 }
 
-//  ---- what an earlier process had added
-
-static void
-s_drop_kept (additions_t *self, size_t at)
-{
-    kept_t *kept = &self->kept [at];
-    json_decref (kept->words);
-    free (kept->name);
-    free (kept->classes_from);
-    memmove (kept, kept + 1, (--self->kept_count - at) * sizeof *kept);
-}
-
-//  NULL: none of this name.
-static kept_t *
-s_kept (const additions_t *self, const char *name)
-{
-    for (size_t index = 0; index < self->kept_count; index++)
-        if (strcmp (self->kept [index].name, name) == 0)
-            return &self->kept [index];
-    return NULL;
-}
-
-static bool
-s_forget_kept (additions_t *self, const char *name)
-{
-    kept_t *kept = s_kept (self, name);
-    if (kept)
-        s_drop_kept (self, (size_t) (kept - self->kept));
-    return kept;
-}
-
-static void
-s_leave_out (const additions_t *self, kept_t *kept, const char *why)
-{
-    kept->is_left_out = true;
-    log_event (self->options.log, LOG_LEVEL_WARNING, "not_added", LOG_FIELDS (LOG_TEXT ("dataset",
-        kept->name)), "what was added before is left out until the next restart: %s", why);
-}
-
-//  An array of the texts, which lie in the JSON; the caller frees it.
-static const char **
-s_texts (const json_t *words, size_t *count_p)
-{
-    size_t place;
-    const json_t *word;
-    const char **texts = needed_memory (calloc (json_array_size (words) + 1, sizeof *texts));
-    *count_p = 0;
-    json_array_foreach (words, place, word)
-        if (json_is_string (word))
-            texts [(*count_p)++] = json_string_value (word);
-    return texts;
-}
-
-static void
-s_take_kept (additions_t *self)
-{
-    const json_t *added = json_object_get (self->options.sets->changes, "added");
-    self->kept = needed_memory (calloc (json_array_size (added) + 1, sizeof *self->kept));
-    size_t index, count;
-    json_t *words;
-    json_array_foreach (added, index, words) {
-        const char **texts = s_texts (words, &count);
-        char error [sizeof ((refusal_t *) 0)->message];
-        options_t *read = needed_memory (calloc (1, sizeof *read));
-        bool good = options_parse_added (read, self->options.sets->options, texts, count,
-            error, sizeof error);
-        //  "--dataset", "NAME=PATH": served_changes.
-        size_t name_bytes = count > 1? strcspn (texts [1], "="): 0;
-        if (name_bytes > 0) {
-            kept_t *kept = &self->kept [self->kept_count++];
-            *kept = (kept_t) { .words = json_incref (words), .name = needed_text ("%.*s", (int) name_bytes,
-                texts [1]) };
-            if (good && read->datasets [0].classes_from)
-                kept->classes_from = needed_text ("%s", read->datasets [0].classes_from);
-            kept->tenants = good? served_allowed (read, 0): 0;
-            if (!good)
-                s_leave_out (self, kept, error);
-        }
-        options_clear (read);
-        free (read);
-        free (texts);
-    }
-}
-
 //  ---- its life
 
 additions_t *
@@ -302,7 +204,8 @@ additions_new (const additions_options_t *options)
     if (self->wake < 0)
         additions_destroy (&self);
     else
-        s_take_kept (self);
+        reopen_begin (&self->reopen, options->sets->options, options->log,
+            json_object_get (options->sets->changes, "added"));
     return self;
 }
 
@@ -357,9 +260,7 @@ additions_destroy (additions_t **self_p)
     }
     for (size_t index = 0; index < self->gone_count; index++)
         served_discard (&self->gone [index]);
-    while (self->kept_count > 0)
-        s_drop_kept (self, self->kept_count - 1);
-    free (self->kept);
+    reopen_end (&self->reopen);
     free (self->gone);
     free (self->text);
     if (self->wake >= 0)
@@ -546,9 +447,9 @@ s_fail (additions_t *self, opening_t *opening)
     if (!opening->error)
         opening->error = needed_text ("no memory, or the server is ending");
     for (size_t index = 0; index < opening->name_count; index++) {
-        kept_t *kept = s_kept (self, opening->names [index]);
+        reopen_one_t *kept = reopen_named (&self->reopen, opening->names [index]);
         if (kept && kept->is_begun && !kept->is_left_out) {
-            s_leave_out (self, kept, opening->error);
+            reopen_leave_out (&self->reopen, kept, opening->error);
             opening->is_logged = true;
         }
     }
@@ -633,7 +534,7 @@ s_new_opening (additions_t *self, options_t *added)
             const served_t *from = wanted->classes_from? served_named (sets, wanted->classes_from): NULL;
             served_t *served = served_begin (wanted, from? from->source.catalogue: NULL);
             served->is_added = true;
-            served->tenants = served_allowed (added, index);
+            served->tenants = options_allowed (added, index);
             served->rows = sets->rows;
             opening->all [opening->count++] = served;
             opening->names [opening->name_count++] = needed_text ("%s", served->wanted.name);
@@ -652,7 +553,7 @@ s_judge (additions_t *self, const options_t *added, opening_t **opening_p, refus
         const options_dataset_t *wanted = &added->datasets [index];
         const served_t *from, *served = served_named (self->options.sets, wanted->name);
         if (served && (!s_is_the_same (&served->wanted, served->real, wanted, refusal)
-            || !s_are_allowed (self, served, served_allowed (added, index), refusal)))
+            || !s_are_allowed (self, served, options_allowed (added, index), refusal)))
             return -1;
         missing += !served;
         served = served? NULL: s_in_openings (self, wanted->name, opening_p);
@@ -673,11 +574,11 @@ s_judge (additions_t *self, const options_t *added, opening_t **opening_p, refus
 
 //  One that an earlier process of this server had added waits for another one, and has its name until then.
 static additions_state_t
-s_tell_waiting (additions_t *self, const kept_t *kept, const options_dataset_t *wanted, const char **text_p,
-    refusal_t *refusal)
+s_tell_waiting (additions_t *self, const reopen_one_t *kept, const options_dataset_t *wanted,
+    const char **text_p, refusal_t *refusal)
 {
     size_t count;
-    const char **texts = s_texts (kept->words, &count);
+    const char **texts = reopen_words (kept, &count);
     char error [sizeof refusal->message];
     options_t *read = needed_memory (calloc (1, sizeof *read));
     bool good = options_parse_added (read, self->options.sets->options, texts, count, error, sizeof error)
@@ -711,7 +612,7 @@ s_add (additions_t *self, options_t *added, char **words_p, size_t bytes, const 
     refusal_t *refusal)
 {
     for (size_t index = 0; index < added->dataset_count; index++) {
-        const kept_t *kept = s_kept (self, added->datasets [index].name);
+        const reopen_one_t *kept = reopen_named (&self->reopen, added->datasets [index].name);
         if (kept && !kept->is_begun && !kept->is_left_out)
             return s_tell_waiting (self, kept, &added->datasets [index], text_p, refusal);
     }
@@ -781,18 +682,8 @@ additions_add (additions_t *self, const char *const *words, size_t count, const 
 static void
 s_keep (const additions_t *self)
 {
-    if (self->options.kept < 0)
-        return;
-    json_t *changes = served_changes (self->options.sets);
-    for (size_t index = 0; index < self->kept_count; index++)
-        json_array_append (json_object_get (changes, "added"), self->kept [index].words);
-    char *text = changes? json_dumps (changes, JSON_COMPACT): NULL;
-    errno = ENOMEM;
-    if (!text || !added_kept_write (self->options.kept, text, strlen (text)))
-        log_event (self->options.log, LOG_LEVEL_WARNING, "added_kept", NULL,
-            "if the server dies and is started again, it will have other data sets: %s", strerror (errno));
-    free (text);
-    json_decref (changes);
+    if (self->options.kept >= 0)
+        reopen_keep (&self->reopen, self->options.kept, served_changes (self->options.sets));
 }
 
 static void
@@ -822,7 +713,7 @@ s_place_all (additions_t *self, opening_t *opening, FILE *out)
     if (done == opening->count) {
         opening->count = 0;
         for (size_t index = 0; index < done; index++)
-            s_forget_kept (self, opening->names [index]);
+            reopen_forget (&self->reopen, opening->names [index]);
         return true;
     }
     for (size_t index = 0; index < done; index++)
@@ -854,21 +745,21 @@ s_place (additions_t *self, opening_t *opening)
 static void
 s_begin_kept (additions_t *self)
 {
-    for (size_t index = 0; index < self->kept_count; index++) {
-        kept_t *kept = &self->kept [index];
-        const kept_t *from = kept->classes_from? s_kept (self, kept->classes_from): NULL;
+    for (size_t index = 0; index < self->reopen.count; index++) {
+        reopen_one_t *kept = &self->reopen.all [index];
+        const reopen_one_t *from = kept->classes_from? reopen_named (&self->reopen, kept->classes_from): NULL;
         if (kept->is_begun || kept->is_left_out || (from && !from->is_left_out))
             continue;
         size_t count;
-        const char *text, **texts = s_texts (kept->words, &count);
+        const char *text, **texts = reopen_words (kept, &count);
         refusal_t refusal;
         kept->is_begun = true;
         additions_state_t state = additions_add (self, texts, count, &text, &refusal);
         free (texts);
         if (state == ADDITIONS_REFUSED)
-            s_leave_out (self, kept, refusal.message);
+            reopen_leave_out (&self->reopen, kept, refusal.message);
         if (state == ADDITIONS_READY)
-            s_drop_kept (self, index--);
+            reopen_forget (&self->reopen, self->reopen.all [index--].name);
     }
 }
 
@@ -962,9 +853,9 @@ s_is_no_base (additions_t *self, const char *name, refusal_t *refusal)
                     "and is still being opened: try again when '%s' answers", wanted->name, name,
                     wanted->path);
         }
-    for (size_t index = 0; index < self->kept_count; index++)
-        if (s_same_text (self->kept [index].classes_from, name))
-            return s_refuse_base (self->kept [index].name, name, refusal);
+    for (size_t index = 0; index < self->reopen.count; index++)
+        if (s_same_text (self->reopen.all [index].classes_from, name))
+            return s_refuse_base (self->reopen.all [index].name, name, refusal);
     return true;
 }
 
@@ -1006,7 +897,7 @@ s_remove_early (additions_t *self, const char *name, refusal_t *refusal)
 {
     if (!s_is_no_base (self, name, refusal))
         return false;
-    bool was_kept = s_forget_kept (self, name), was_opening = s_give_up (self, name);
+    bool was_kept = reopen_forget (&self->reopen, name), was_opening = s_give_up (self, name);
     if (!was_kept && !was_opening) {
         char *names = dataset_names (self->options.broker, NULL);
         refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", name, names);
@@ -1046,21 +937,11 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
 bool
 additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
 {
-    const options_t *options = self->options.sets->options;
-    const kept_t *kept = s_kept (self, name);
-    if (!kept || kept->is_left_out)
-        return false;
-    for (size_t index = 0; tenant && index < options->tenant_count; index++)
-        if (strcmp (options->tenants [index].name, tenant_name (tenant)) == 0)
-            return kept->tenants >> index & 1;
-    return true;
+    return reopen_awaits (&self->reopen, tenant, name);
 }
 
 bool
 additions_is_busy (const additions_t *self)
 {
-    for (size_t index = 0; index < self->kept_count; index++)
-        if (!self->kept [index].is_left_out)
-            return true;
-    return false;
+    return reopen_is_busy (&self->reopen);
 }

@@ -28,7 +28,7 @@ typedef struct {
     served_sets_t *sets;
     tasks_t *tasks;
     log_t *log;
-    int kept;                           //  a descriptor of added_kept.h; -1: none
+    int kept;                           //  a descriptor of reopen.h; -1: none
 } additions_options_t;
 
 //  Starts no thread yet.  NULL: no memory, or no descriptor.

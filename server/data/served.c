@@ -859,15 +859,6 @@ s_open_settings (served_sets_t *self)
     return good;
 }
 
-uint64_t
-served_allowed (const options_t *added, size_t dataset)
-{
-    uint64_t tenants = 0;
-    for (size_t index = 0; index < added->tenant_count; index++)
-        tenants |= (added->tenants [index].datasets >> dataset & 1) << index;
-    return tenants;
-}
-
 bool
 served_open (served_sets_t *self, broker_t *broker, const options_t *options)
 {

@@ -81,8 +81,6 @@ void served_warn (const served_sets_t *self);
 
 //  ---- a data set that is added
 
-//  Of options_parse_added: a bit for each tenant that may use the data set of this place.
-uint64_t served_allowed (const options_t *added, size_t dataset);
 //  Takes the settings, and nulls what they had.  classes_of lives as long as this; NULL: classes of its own.
 served_t *served_begin (options_dataset_t *wanted, const catalogue_t *classes_of);
 //  Never placed, or free to go; the broker, the tasks and self->all do not have it.  Waits for its disks.

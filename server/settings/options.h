@@ -149,6 +149,16 @@ void options_clear (options_t *self);
 //  False: error says why.  The caller calls options_clear in every case.
 bool options_parse_added (options_t *added, const options_t *server, const char *const *words, size_t count,
     char *error, size_t error_bytes);
+//  A bit for each tenant that may use the data set of this place.
+static inline uint64_t
+options_allowed (const options_t *self, size_t dataset)
+{
+    uint64_t tenants = 0;
+    for (size_t index = 0; index < self->tenant_count; index++)
+        tenants |= (self->tenants [index].datasets >> dataset & 1) << index;
+    return tenants;
+}
+
 void options_dataset_clear (options_dataset_t *self);
 //  The options of `tureen serve`: for its --help, and for commands that pass some of them on.
 const option_table_t *options_table (void);

@@ -9,7 +9,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "added_kept.h"
 #include "additions.h"
 #include "budget.h"
 #include "clock.h"
@@ -28,6 +27,7 @@
 #include "options.h"
 #include "plural.h"
 #include "receive_quota.h"
+#include "reopen.h"
 #include "rlimits.h"
 #include "serve.h"
 #include "service.h"
@@ -483,7 +483,7 @@ s_start (server_t *self)
     self->sets.cluster = self->cluster;
     s_begin_progress (self);
     //  What an earlier process of this server had added and removed.
-    char *changes = self->supervised.kept >= 0? added_kept_read (self->supervised.kept): NULL;
+    char *changes = self->supervised.kept >= 0? reopen_read (self->supervised.kept): NULL;
     self->sets.changes = changes? json_loads (changes, 0, NULL): NULL;
     free (changes);
     if (!served_open (&self->sets, self->broker, &self->options) || !s_start_tasks (self)
@@ -711,7 +711,7 @@ command_serve (int argc, char **argv)
     }
     else
     if (self.options.supervise && !self.supervised.supervisor)
-        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = added_kept_new (),
+        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = reopen_memory (),
             .log = &self.log });
     else
     if (s_print_events (&self, &first_stdout) && s_start (&self)) {
