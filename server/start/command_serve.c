@@ -19,7 +19,6 @@
 #include "customs.h"
 #include "decoder.h"
 #include "gate.h"
-#include "http_access.h"
 #include "http_server.h"
 #include "keys.h"
 #include "loop.h"
@@ -33,7 +32,6 @@
 #include "service.h"
 #include "served.h"
 #include "spare_threads.h"
-#include "status_feed.h"
 #include "supervise.h"
 
 //  For ranges on their way, if there is so much memory: what 20 Gbit/s bring in 100 ms.  It is taken from the
@@ -64,9 +62,7 @@ typedef struct {
     tenants_t *tenants;
     connection_limit_t *connection_limit;
     service_t *service;
-    http_access_t *http_access;         //  NULL: no HTTP, as the next two
-    status_feed_t *status_feed;
-    http_server_t *http_server;
+    http_server_t *http_server;         //  NULL: no HTTP
     const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
     idle_t idle;
     log_t log;
@@ -290,23 +286,10 @@ s_listen_http (server_t *self)
             "listen, as in --http 9464");
     for (size_t index = 0; index < self->options.tenant_count; index++)
         self->viewers [index] = self->options.tenants [index].name;
-    http_access_options_t access = { .listen = self->options.http, .tokens = self->options.http_tokens,
+    http_server_options_t options = { .listen = self->options.http, .tokens = self->options.http_tokens,
         .tenants = self->viewers, .tenant_count = self->options.tenant_count };
-    return http_access_open (&self->http_access, &access, error, sizeof error) == 0
+    return http_server_open (&self->http_server, &options, error, sizeof error) == 0
         || complain ("serve", "%s", error);
-}
-
-static bool
-s_start_http (server_t *self)
-{
-    if (!self->http_access)
-        return true;
-    int rc = status_feed_new (&self->status_feed, self->options.tenant_count + 1);
-    http_server_options_t options = { .access = self->http_access, .feed = self->status_feed,
-        .tenants = self->viewers, .tenant_count = self->options.tenant_count };
-    rc = rc? rc: http_server_start (&self->http_server, &options);
-    errno = -rc;
-    return rc == 0 || s_complain_errno ("cannot start the HTTP server");
 }
 
 //  Opening data sets may take long.  Where a person watches the log and standard error on one terminal, the
@@ -504,8 +487,11 @@ s_start (server_t *self)
     if (!s_open_gate (self) || !s_make_connection_limit (self))
         return false;
     //  The group can connect from here on.
-    if (!serve_endpoints_share (&self->endpoints) || !s_start_http (self))
+    if (!serve_endpoints_share (&self->endpoints))
         return false;
+    errno = self->http_server? -http_server_start (self->http_server): 0;
+    if (errno)
+        return s_complain_errno ("cannot start the HTTP server");
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
@@ -581,8 +567,8 @@ s_announce (const server_t *self)
     served_warn (&self->sets);
     s_announce_users (self);
     s_announce_keys (self);
-    if (self->http_access)
-        printf ("to look at: %s%s\n", http_access_url (self->http_access),
+    if (self->http_server)
+        printf ("to look at: %s%s\n", http_server_url (self->http_server),
             self->options.http_tokens? ", with a token": "");
     const char *texts [] = { serve_endpoints_ipc (&self->endpoints), serve_endpoints_tcp (&self->endpoints) };
     for (size_t index = 0; index < 2; index++)
@@ -600,7 +586,7 @@ s_run (server_t *self)
         .additions = self->additions,
         .ring_server = self->ring_server, .gate = self->gate, .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
-        .block_cache = self->sets.blocks, .members = self->members, .status_feed = self->status_feed,
+        .block_cache = self->sets.blocks, .members = self->members, .http_server = self->http_server,
         .viewers = self->viewers, .idle = &self->idle,
         .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
         .waiting_bytes_max = s_waiting_max (), .log = &self->log };
@@ -624,9 +610,7 @@ s_stop (server_t *self)
     else
     if (self->tasks)
         tasks_stop (self->tasks);
-    http_server_stop (&self->http_server);
-    status_feed_destroy (&self->status_feed);
-    http_access_close (&self->http_access);
+    http_server_close (&self->http_server);
     gate_destroy (&self->gate);
     service_destroy (&self->service);
     connection_limit_destroy (&self->connection_limit);

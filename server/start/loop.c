@@ -189,10 +189,10 @@ static void
 s_answer_viewers (loop_t *self, int64_t now_ms)
 {
     size_t viewer;
-    while (status_feed_next (self->status_feed, &viewer)) {
+    while (http_server_next (self->http_server, &viewer)) {
         caller_t caller = { .is_operator = viewer == 0, .tenant = tenant_named (self->broker,
             viewer? self->viewers [viewer - 1]: OPTIONS_OPERATOR) };
-        status_feed_answer (self->status_feed, viewer, service_status (self->service, &caller, now_ms));
+        http_server_answer (self->http_server, viewer, service_status (self->service, &caller, now_ms));
     }
 }
 
@@ -208,8 +208,8 @@ loop_run (loop_t *self)
         [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
         [RING_SERVER] = { .fd = ring_server_descriptor (self->ring_server), .events = ZMQ_POLLIN },
         [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN },
-        [VIEWERS] = { .fd = self->status_feed? status_feed_asked (self->status_feed): -1,
-            .events = self->status_feed? ZMQ_POLLIN: 0 },
+        [VIEWERS] = { .fd = self->http_server? http_server_asked (self->http_server): -1,
+            .events = self->http_server? ZMQ_POLLIN: 0 },
         [ADDITIONS] = { .fd = additions_descriptor (self->additions), .events = ZMQ_POLLIN }
     };
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)

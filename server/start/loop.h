@@ -15,13 +15,13 @@
 #include "customs.h"
 #include "dataset.h"
 #include "gate.h"
+#include "http_server.h"
 #include "idle.h"
 #include "keys.h"
 #include "log.h"
 #include "members.h"
 #include "ring_server.h"
 #include "service.h"
-#include "status_feed.h"
 #include "tasks.h"
 #include "tenants.h"
 
@@ -45,8 +45,8 @@ typedef struct {
     customs_t *customs;                 //  NULL: none, as the next three
     block_cache_t *block_cache;
     members_t *members;
-    status_feed_t *status_feed;
-    const char *const *viewers;         //  of status_feed, behind the operator: tenants by name
+    http_server_t *http_server;
+    const char *const *viewers;         //  of it, behind the operator: tenants by name
     idle_t *idle;
     int64_t idle_limit_ms;              //  0: the server never ends by itself
     int signals;                        //  a descriptor, readable when the server is to end

@@ -24,8 +24,6 @@ enum { ANSWER_BYTES = 1 << 18, SHORT_MS = 20, LONG_MS = 8000 };
 
 typedef struct {
     struct sockaddr_un address;
-    http_access_t *access;
-    status_feed_t *feed;
     http_server_t *server;
     pthread_t broker;
 } play_t;
@@ -40,11 +38,11 @@ s_run_broker (void *argument)
 {
     play_t *self = argument;
     for (;;) {
-        struct pollfd item = { .fd = status_feed_asked (self->feed), .events = POLLIN };
+        struct pollfd item = { .fd = http_server_asked (self->server), .events = POLLIN };
         size_t viewer;
         poll (&item, 1, -1);
-        while (status_feed_next (self->feed, &viewer))
-            status_feed_answer (self->feed, viewer, json_loads ("{\"version\": \"1\", "
+        while (http_server_next (self->server, &viewer))
+            http_server_answer (self->server, viewer, json_loads ("{\"version\": \"1\", "
                 "\"uptime_seconds\": 1.5, "
                 "\"jobs\": [{\"job\": 1, \"name\": \"" SECRET "\", \"delivered_samples\": 5}]}", 0, NULL));
     }
@@ -58,25 +56,28 @@ s_start (play_t *self, const char *name, const char *tokens)
     self->address.sun_family = AF_UNIX;
     snprintf (self->address.sun_path, sizeof self->address.sun_path, "%s/%s", s_folder, name);
     snprintf (listen, sizeof listen, "unix:%s", self->address.sun_path);
-    http_access_options_t access = { .listen = listen, .tokens = tokens };
-    int rc = http_access_open (&self->access, &access, error, sizeof error);
+    http_server_options_t options = { .listen = listen, .tokens = tokens };
+    int rc = http_server_open (&self->server, &options, error, sizeof error);
     assert (rc == 0);
-    rc = status_feed_new (&self->feed, 1);
-    assert (rc == 0);
-    http_server_options_t options = { .access = self->access, .feed = self->feed };
-    rc = http_server_start (&self->server, &options);
+    rc = http_server_start (self->server);
     assert (rc == 0);
     rc = pthread_create (&self->broker, NULL, s_run_broker, self);
     assert (rc == 0);
 }
 
 static void
+s_stop (play_t *self)
+{
+    pthread_cancel (self->broker);
+    pthread_join (self->broker, NULL);
+    http_server_close (&self->server);
+}
+
+static void
 s_leave (void)
 {
-    http_server_stop (&s_open.server);
-    http_server_stop (&s_closed.server);
-    http_access_close (&s_open.access);
-    http_access_close (&s_closed.access);
+    s_stop (&s_open);
+    s_stop (&s_closed);
     rmdir (s_folder);
 }
 

@@ -23,8 +23,6 @@ enum { PLACES = 200, WAITING = 100, PROBES = 50, REQUESTS = PLACES + 50, ANSWER_
 typedef struct {
     scratch_folder_t scratch;
     struct sockaddr_un address;
-    http_access_t *access;
-    status_feed_t *feed;
     http_server_t *server;
     int open [2 * REQUESTS];
     size_t count;
@@ -50,11 +48,9 @@ s_begin (void **state)
     world->address.sun_family = AF_UNIX;
     snprintf (world->address.sun_path, sizeof world->address.sun_path, "%s/s", world->scratch.path);
     snprintf (listen, sizeof listen, "unix:%s/s", world->scratch.path);
-    http_access_options_t access = { .listen = listen };
-    assert_int_equal (http_access_open (&world->access, &access, error, sizeof error), 0);
-    assert_int_equal (status_feed_new (&world->feed, 1), 0);
-    http_server_options_t options = { .access = world->access, .feed = world->feed };
-    assert_int_equal (http_server_start (&world->server, &options), 0);
+    http_server_options_t options = { .listen = listen };
+    assert_int_equal (http_server_open (&world->server, &options, error, sizeof error), 0);
+    assert_int_equal (http_server_start (world->server), 0);
     return 0;
 }
 
@@ -62,9 +58,7 @@ static int
 s_end (void **state)
 {
     world_t *world = *state;
-    http_server_stop (&world->server);
-    http_access_close (&world->access);
-    status_feed_destroy (&world->feed);
+    http_server_close (&world->server);
     while (world->count > 0)
         close (world->open [--world->count]);
     bool is_clean = scratch_end (&world->scratch);
@@ -133,8 +127,8 @@ test_more_than_can_wait (void **state)
         s_ask (world, "/metrics");
     s_wait_for_busy (world, WAITING);
     size_t viewer;
-    assert_true (status_feed_next (world->feed, &viewer));
-    status_feed_answer (world->feed, viewer, json_pack ("{s:s}", "version", "1"));
+    assert_true (http_server_next (world->server, &viewer));
+    http_server_answer (world->server, viewer, json_pack ("{s:s}", "version", "1"));
     s_assert_answer (probe, "HTTP/1.1 200 ", "\r\n\r\nok\n");
 }
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include "http_access.h"
+#include "http_server.h"
 
 #define OPERATORS "operators-token-1234"
 #define VISION "vision-token-12345678"
@@ -77,15 +77,15 @@ s_write (const char *text, mode_t mode)
 }
 
 //  NULL: refused, with this in the error.
-static http_access_t *
+static http_server_t *
 s_open (const char *listen, bool has_tokens, size_t tenants, const char *why)
 {
-    http_access_t *access;
+    http_server_t *server;
     char error [512] = "";
-    http_access_options_t options = { .listen = listen, .tokens = has_tokens? s_path: NULL,
+    http_server_options_t options = { .listen = listen, .tokens = has_tokens? s_path: NULL,
         .tenants = s_tenants, .tenant_count = tenants };
-    int rc = http_access_open (&access, &options, error, sizeof error);
-    assert_true ((rc == 0) == (access != NULL));
+    int rc = http_server_open (&server, &options, error, sizeof error);
+    assert_true ((rc == 0) == (server != NULL));
     if (why) {
         assert_true (rc < 0);
         if (!strstr (error, why))
@@ -95,7 +95,7 @@ s_open (const char *listen, bool has_tokens, size_t tenants, const char *why)
     else
     if (rc)
         fail_msg ("%s", error);
-    return access;
+    return server;
 }
 
 static void
@@ -103,23 +103,22 @@ tokens (void **state)
 {
     (void) state;
     s_write ("# viewers\n\n* " OPERATORS "\r\nvision\t" VISION "  \n", 0600);
-    http_access_t *access = s_open (s_at ("0.0.0.0"), true, 2, NULL);
-    assert_true (http_access_wants_token (access));
-    assert_non_null (strstr (http_access_url (access), s_at ("http://0.0.0.0")));
+    http_server_t *server = s_open (s_at ("0.0.0.0"), true, 2, NULL);
+    assert_non_null (strstr (http_server_url (server), s_at ("http://0.0.0.0")));
     static const struct { const char *given; int viewer; } cases [] = {
-        { "Bearer " OPERATORS, 0 }, { "bearer " VISION, 2 }, { NULL, HTTP_ACCESS_DENIED },
-        { "Bearer ", HTTP_ACCESS_DENIED }, { OPERATORS, HTTP_ACCESS_DENIED },
-        { "Basic " OPERATORS, HTTP_ACCESS_DENIED }, { "Bearer operators-token-123", HTTP_ACCESS_DENIED },
-        { "Bearer " OPERATORS "5", HTTP_ACCESS_DENIED }, { "Bearer  " OPERATORS, HTTP_ACCESS_DENIED }
+        { "Bearer " OPERATORS, 0 }, { "bearer " VISION, 2 }, { NULL, HTTP_SERVER_DENIED },
+        { "Bearer ", HTTP_SERVER_DENIED }, { OPERATORS, HTTP_SERVER_DENIED },
+        { "Basic " OPERATORS, HTTP_SERVER_DENIED }, { "Bearer operators-token-123", HTTP_SERVER_DENIED },
+        { "Bearer " OPERATORS "5", HTTP_SERVER_DENIED }, { "Bearer  " OPERATORS, HTTP_SERVER_DENIED }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        assert_int_equal (http_access_viewer (access, cases [index].given, "any.host"),
+        assert_int_equal (http_server_viewer (server, cases [index].given, "any.host"),
             cases [index].viewer);
     char large [400] = "Bearer ";
     memset (large + 7, 'a', sizeof large - 8);
     large [sizeof large - 1] = 0;
-    assert_int_equal (http_access_viewer (access, large, NULL), HTTP_ACCESS_DENIED);
-    http_access_close (&access);
+    assert_int_equal (http_server_viewer (server, large, NULL), HTTP_SERVER_DENIED);
+    http_server_close (&server);
 }
 
 //  The longest token that a file may have is let in, and neither less nor more than it.
@@ -127,17 +126,17 @@ static void
 the_longest_token (void **state)
 {
     (void) state;
-    char line [HTTP_ACCESS_TOKEN_MOST + 8] = "* ", given [HTTP_ACCESS_TOKEN_MOST + 16] = "Bearer ";
-    memset (line + 2, 'a', HTTP_ACCESS_TOKEN_MOST);
+    char line [HTTP_SERVER_TOKEN_MOST + 8] = "* ", given [HTTP_SERVER_TOKEN_MOST + 16] = "Bearer ";
+    memset (line + 2, 'a', HTTP_SERVER_TOKEN_MOST);
     s_write (line, 0600);
-    http_access_t *access = s_open (s_at ("127.0.0.1"), true, 0, NULL);
-    memset (given + 7, 'a', HTTP_ACCESS_TOKEN_MOST - 1);
-    assert_int_equal (http_access_viewer (access, given, NULL), HTTP_ACCESS_DENIED);
-    given [7 + HTTP_ACCESS_TOKEN_MOST - 1] = 'a';
-    assert_int_equal (http_access_viewer (access, given, NULL), 0);
-    given [7 + HTTP_ACCESS_TOKEN_MOST] = 'a';
-    assert_int_equal (http_access_viewer (access, given, NULL), HTTP_ACCESS_DENIED);
-    http_access_close (&access);
+    http_server_t *server = s_open (s_at ("127.0.0.1"), true, 0, NULL);
+    memset (given + 7, 'a', HTTP_SERVER_TOKEN_MOST - 1);
+    assert_int_equal (http_server_viewer (server, given, NULL), HTTP_SERVER_DENIED);
+    given [7 + HTTP_SERVER_TOKEN_MOST - 1] = 'a';
+    assert_int_equal (http_server_viewer (server, given, NULL), 0);
+    given [7 + HTTP_SERVER_TOKEN_MOST] = 'a';
+    assert_int_equal (http_server_viewer (server, given, NULL), HTTP_SERVER_DENIED);
+    http_server_close (&server);
 }
 
 static void
@@ -166,22 +165,22 @@ without_tokens (void **state)
     s_open (s_at ("0.0.0.0"), false, 0, "--http-tokens FILE, or listen at 127.0.0.1");
     s_open (s_at ("[::]"), false, 0, "--http-tokens FILE");
     s_open (s_port, false, 1, "look at all tenants");
-    http_access_t *access = s_open (s_port, false, 0, NULL);
-    assert_non_null (strstr (http_access_url (access), s_at ("http://127.0.0.1")));
+    http_server_t *server = s_open (s_port, false, 0, NULL);
+    assert_non_null (strstr (http_server_url (server), s_at ("http://127.0.0.1")));
     static const struct { const char *host; int viewer; } cases [] = {
         { "localhost:19464", 0 }, { "LOCALHOST", 0 }, { "127.0.0.1:1", 0 }, { "[::1]:19464", 0 },
-        { "evil.example", HTTP_ACCESS_DENIED }, { "localhost.evil.example", HTTP_ACCESS_DENIED },
-        { "127.0.0.1.evil.example:19464", HTTP_ACCESS_DENIED }, { NULL, HTTP_ACCESS_DENIED }
+        { "evil.example", HTTP_SERVER_DENIED }, { "localhost.evil.example", HTTP_SERVER_DENIED },
+        { "127.0.0.1.evil.example:19464", HTTP_SERVER_DENIED }, { NULL, HTTP_SERVER_DENIED }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        assert_int_equal (http_access_viewer (access, NULL, cases [index].host), cases [index].viewer);
+        assert_int_equal (http_server_viewer (server, NULL, cases [index].host), cases [index].viewer);
     s_open (s_port, false, 0, "Address already in use");
-    http_access_close (&access);
+    http_server_close (&server);
     //  Its file is the server's user's, so tenants' jobs may be seen; a dead server's file is replaced.
-    access = s_open (s_socket, false, 2, NULL);
-    assert_int_equal (http_access_viewer (access, NULL, NULL), 0);
+    server = s_open (s_socket, false, 2, NULL);
+    assert_int_equal (http_server_viewer (server, NULL, NULL), 0);
     s_open (s_socket, false, 2, "Address already in use");
-    http_access_close (&access);
+    http_server_close (&server);
     assert_int_not_equal (unlink (s_socket + strlen ("unix:")), 0);
     //  A file that is no socket stays.
     char listen [80];
@@ -190,10 +189,10 @@ without_tokens (void **state)
     s_open (listen, false, 0, "Address already in use");
     assert_int_equal (unlink (s_path), 0);
     //  Another address of this machine has its own name.
-    access = s_open (s_at ("127.0.0.2"), false, 0, NULL);
-    assert_int_equal (http_access_viewer (access, NULL, s_at ("127.0.0.2")), 0);
-    assert_int_equal (http_access_viewer (access, NULL, "127.0.0.3"), HTTP_ACCESS_DENIED);
-    http_access_close (&access);
+    server = s_open (s_at ("127.0.0.2"), false, 0, NULL);
+    assert_int_equal (http_server_viewer (server, NULL, s_at ("127.0.0.2")), 0);
+    assert_int_equal (http_server_viewer (server, NULL, "127.0.0.3"), HTTP_SERVER_DENIED);
+    http_server_close (&server);
 }
 
 //  A server that is so busy that it lets no one in at present keeps its socket.
