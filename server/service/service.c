@@ -35,6 +35,10 @@ struct service {
     atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
                                                     //  not sent yet; its threads count down
     send_backlog_t *send_backlog;
+    //  the end of a server that no job needs any more
+    int64_t idle_limit_ms;      //  0: it never ends by itself
+    int64_t idle_since_ms;      //  without a job
+    uint64_t idle_jobs_total;   //  that had joined at the last look
     //  scratch for one batch
     uint32_t *rows;
     uint64_t *ids;
@@ -534,6 +538,38 @@ service_uses (const service_t *self)
     return service_jobs (self) + receiver_is_adding (self->receiver);
 }
 
+void
+service_begin_idle (service_t *self, int64_t limit_ms, int64_t now_ms)
+{
+    self->idle_limit_ms = limit_ms;
+    self->idle_since_ms = now_ms;
+    self->idle_jobs_total = 0;
+}
+
+static int64_t
+s_idle_end_ms (const service_t *self)
+{
+    bool is_starting = self->idle_jobs_total == 0 && self->idle_limit_ms < SERVICE_IDLE_START_MS;
+    return self->idle_since_ms + (is_starting? SERVICE_IDLE_START_MS: self->idle_limit_ms);
+}
+
+bool
+service_is_idle (service_t *self, int64_t now_ms)
+{
+    uint64_t uses = service_uses (self), jobs_total = broker_jobs_total (self->options.broker);
+    //  A job may have joined and left since the last look.
+    if (uses > 0 || jobs_total != self->idle_jobs_total)
+        self->idle_since_ms = now_ms;
+    self->idle_jobs_total = jobs_total;
+    return self->idle_limit_ms > 0 && uses == 0 && now_ms >= s_idle_end_ms (self);
+}
+
+int64_t
+service_idle_due_ms (const service_t *self)
+{
+    return self->idle_limit_ms > 0 && service_uses (self) == 0? s_idle_end_ms (self): INT64_MAX;
+}
+
 bool
 service_is_drained (const service_t *self)
 {
@@ -555,6 +591,17 @@ s_cpu_seconds (void)
     getrusage (RUSAGE_SELF, &usage);
     return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
          + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+//  The limit, and the seconds left, or null while there are jobs; null without a limit.
+static json_t *
+s_until_idle (const service_t *self, int64_t now_ms)
+{
+    if (self->idle_limit_ms == 0)
+        return json_null ();
+    int64_t left_ms = s_idle_end_ms (self) - now_ms;
+    return json_pack ("{s:f,s:o}", "seconds", (double) self->idle_limit_ms / 1000, "left",
+        service_uses (self)? json_null (): json_real (left_ms > 0? (double) left_ms / 1000: 0));
 }
 
 static void
@@ -615,7 +662,7 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):
         json_null ());
     json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
-    json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_uses (self), now_ms));
+    json_object_set_new (status, "until_idle", s_until_idle (self, now_ms));
     s_put (status, "restarts", self->options.restarts);
     receiver_describe (self->receiver, status);
     s_put (status, "unread_bytes", send_backlog_bytes (self->send_backlog));

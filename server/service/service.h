@@ -25,7 +25,6 @@
 #include "connection_limit.h"
 #include "dataset.h"
 #include "gate.h"
-#include "idle.h"
 #include "log.h"
 #include "receiver.h"
 #include "tasks.h"
@@ -41,7 +40,6 @@ typedef struct {
     const char *ring_path;
     log_t *log;
     const tenants_t *tenants;
-    const idle_t *idle;         //  for status
     const gate_t *gate;         //  for status; NULL: no gate
     const block_cache_t *block_cache;       //  for status, as the next; NULL: none
     cluster_t *cluster;
@@ -82,6 +80,15 @@ json_t *service_status (service_t *self, const caller_t *caller, int64_t now_ms)
 uint64_t service_jobs (const service_t *self);
 //  The same, and one more while a client waits for a data set that is being added: the server is not idle.
 uint64_t service_uses (const service_t *self);
+//  The server is to end limit_ms after its last job (--until-idle); 0: it never ends by itself.  The time
+//  without a job also counts from now on, with a longer limit: a script that starts a server for a job needs
+//  a while to import its libraries.
+enum { SERVICE_IDLE_START_MS = 60000 };         //  until the first job has joined, at least
+void service_begin_idle (service_t *self, int64_t limit_ms, int64_t now_ms);
+//  Call it each turn.  True: no job needs the server any more, and it should end.
+bool service_is_idle (service_t *self, int64_t now_ms);
+//  When to call service_is_idle again if nothing happens; INT64_MAX: never.
+int64_t service_idle_due_ms (const service_t *self);
 //  An operator has asked the server to drain (WIRE_DRAIN), and no job uses it any more.
 bool service_is_drained (const service_t *self);
 //  An operator has asked for the end, whatever jobs are there, and the log says so.

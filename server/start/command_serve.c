@@ -64,7 +64,6 @@ typedef struct {
     service_t *service;
     http_server_t *http_server;         //  NULL: no HTTP
     const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
-    idle_t idle;
     log_t log;
     serve_ending_t ending;
     int64_t end_ms;                     //  the loop's time at its end; 0: it has not run
@@ -495,7 +494,7 @@ s_start (server_t *self)
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
-        .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
+        .gate = self->gate, .connection_limit = self->connection_limit,
         .customs = self->customs, .block_cache = self->sets.blocks, .cluster = self->cluster,
         .additions = self->additions, .restarts = self->supervised.restarts };
     self->service = service_new (&options);
@@ -587,7 +586,7 @@ s_run (server_t *self)
         .ring_server = self->ring_server, .gate = self->gate, .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
         .block_cache = self->sets.blocks, .members = self->members, .http_server = self->http_server,
-        .viewers = self->viewers, .idle = &self->idle,
+        .viewers = self->viewers,
         .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
         .waiting_bytes_max = s_waiting_max (), .log = &self->log };
     self->end_ms = loop_run (&loop);

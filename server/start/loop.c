@@ -13,7 +13,7 @@ static int
 s_patience_ms (const loop_t *self, int64_t now_ms, int64_t beat_ms)
 {
     int64_t next = broker_wakeup (self->broker),
-        due_ms = idle_due_ms (self->idle, service_uses (self->service));
+        due_ms = service_idle_due_ms (self->service);
     if (beat_ms < next)
         next = beat_ms;
     if (connection_limit_due_ms (self->connection_limit) < next)
@@ -219,7 +219,7 @@ loop_run (loop_t *self)
     //  While this thread stands still it hears no client: where a machine sleeps, or a turn takes long on a
     //  busy one.  So that no client is held to be gone for that, no more than TURN_MS of it counts.
     watched_clock_t clock = watched_clock_new (clock_now_ns ());
-    idle_begin (self->idle, self->idle_limit_ms, watched_clock_ms (&clock));
+    service_begin_idle (self->service, self->idle_limit_ms, watched_clock_ms (&clock));
     while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
         watched_clock_look (&clock, clock_now_ns (), UINT64_C (1000000) * (uint64_t) (wait_ms + TURN_MS));
         int64_t now_ms = watched_clock_ms (&clock);
@@ -243,7 +243,7 @@ loop_run (loop_t *self)
         additions_act (self->additions, now_ms);
         if (items [VIEWERS].revents & ZMQ_POLLIN)
             s_answer_viewers (self, now_ms);
-        if (idle_look (self->idle, service_uses (self->service), broker_jobs_total (self->broker), now_ms)) {
+        if (service_is_idle (self->service, now_ms)) {
             log_event (self->log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "idle")),
                 "no job is left, and none has come: ending (--until-idle)");
             break;

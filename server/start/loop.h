@@ -16,7 +16,6 @@
 #include "dataset.h"
 #include "gate.h"
 #include "http_server.h"
-#include "idle.h"
 #include "keys.h"
 #include "log.h"
 #include "members.h"
@@ -47,7 +46,6 @@ typedef struct {
     members_t *members;
     http_server_t *http_server;
     const char *const *viewers;         //  of it, behind the operator: tenants by name
-    idle_t *idle;
     int64_t idle_limit_ms;              //  0: the server never ends by itself
     int signals;                        //  a descriptor, readable when the server is to end
     size_t waiting_bytes_max;           //  of one user, as the receive quota has it

@@ -40,7 +40,6 @@ struct play {
     log_t log;
     char log_text [LOG_BYTES];
     source_t sources [2];
-    idle_t idle;
     int64_t now_ms;
     uint64_t clock_ns, cost_ns;
     play_sent_t sent [PLAY_SENT_MAX];
@@ -598,7 +597,7 @@ play_new_at (bool with_tenants, void *router)
     self->options = (service_options_t) { .broker = self->broker, .tasks = &self->tasks,
         .additions = &self->additions,
         .ring_server = &self->ring_server, .router = router,
-        .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle,
+        .ring_path = "/play", .log = &self->log, .tenants = &self->tenants,
         .nanoseconds = s_clock,
         .clock = self };
     int rc = connection_limit_new (&self->connection_limit, NULL, NULL, NULL);
