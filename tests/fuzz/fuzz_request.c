@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "request.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
 
@@ -171,23 +171,23 @@ s_try_work (const frame_t *frames, size_t count)
     wire_work_result_t result;
     uint64_t digests [2], nonce, bytes;
     char reason [WORK_REASON_BYTES];
-    if (work_hello_read (&frames [1], &hello, &refusal))
+    if (work_message_read_hello (&frames [1], &hello, &refusal))
         s_require (hello.processors >= 1 && hello.processors <= WIRE_WORK_PROCESSORS_MAX);
-    work_answer_read (&frames [1], names, 2, digests, &refusal);
-    work_challenge_read (&frames [1], &nonce, &refusal);
-    if (work_refused_read (&frames [1], reason, &refusal))
+    work_message_read_answer (&frames [1], names, 2, digests, &refusal);
+    work_message_read_challenge (&frames [1], &nonce, &refusal);
+    if (work_message_read_refused (&frames [1], reason, &refusal))
         s_require (strlen (reason) < sizeof reason);
-    if (work_pipeline_read (&frames [1], &pipeline, &refusal)) {
+    if (work_message_read_pipeline (&frames [1], &pipeline, &refusal)) {
         s_require (json_is_array (pipeline.list) && json_is_array (pipeline.fields));
-        work_pipeline_clear (&pipeline);
+        work_message_clear_pipeline (&pipeline);
     }
-    if (work_task_read (frames, count, &task, &refusal)) {
+    if (work_message_read_task (frames, count, &task, &refusal)) {
         bytes = task.rows_bytes;
         for (size_t file = 0; file < task.files && !(task.flags & WIRE_WORK_READ); file++)
             bytes += task.sizes [file];
         s_require (task.files >= 1 && task.files <= WIRE_WORK_FILES_MAX && bytes == frames [2].size);
     }
-    if (work_result_read (frames, count, &result, &bytes, &refusal))
+    if (work_message_read_result (frames, count, &result, &bytes, &refusal))
         s_require (result.outcome < WIRE_WORK_OUTCOMES);
 }
 

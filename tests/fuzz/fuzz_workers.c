@@ -199,7 +199,7 @@ s_hello (uint8_t peer, uint8_t how)
 {
     work_hello_t hello = { .processors = how % WIRE_WORK_PROCESSORS_MAX + 1u, .name = "box",
         .libraries = "tureen", .datasets = how >> 7, .fingerprints = { FINGERPRINT } };
-    s_say_text (peer, WIRE_WORK_HELLO, work_hello_text (&hello));
+    s_say_text (peer, WIRE_WORK_HELLO, work_message_write_hello (&hello));
 }
 
 static void
@@ -211,7 +211,7 @@ s_answer (uint8_t peer, uint8_t how)
         names [index] = golden_name (index);
         digests [index] = s_server.digests [index] + (how == 255);
     }
-    s_say_text (peer, WIRE_WORK_ANSWER, work_answer_text (names, GOLDEN_SAMPLES, digests));
+    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
 }
 
 static void

@@ -104,7 +104,7 @@ s_connect (work_server_t *self, int64_t now_ms)
         self->retry_ms = now_ms + RETRY_LATER_MS;
         return;
     }
-    char *text = work_hello_text (&self->hello);
+    char *text = work_message_write_hello (&self->hello);
     s_send (self, WIRE_WORK_HELLO, 0, text);
     free (text);
     self->state = WORK_SERVER_ASKED;
@@ -151,14 +151,14 @@ s_take_pipeline (work_server_t *self, const frame_t *frame, refusal_t *refusal)
     work_pipeline_t wanted;
     pipeline_source_t source;
     char error [ERROR_BYTES] = "";
-    if (!work_pipeline_read (frame, &wanted, refusal))
+    if (!work_message_read_pipeline (frame, &wanted, refusal))
         return false;
     const pipeline_t *pipeline = s_take_source (wanted.fields, &source)?
         s_make_pipeline (wanted.list, &source, error): NULL;
     uint32_t number = wanted.number;
     bool is_alike = pipeline && pipeline_version_bytes (pipeline) == wanted.version_bytes
         && wanted.version_bytes <= WIRE_WORK_VERSION_MAX;
-    work_pipeline_clear (&wanted);
+    work_message_clear_pipeline (&wanted);
     if (!is_alike) {
         pipeline_destroy (&pipeline);
         return refuse (refusal, "pipeline", "this build cannot run the server's pipeline as it does (%s): "
@@ -177,7 +177,7 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
     refusal_t *refusal)
 {
     wire_work_task_t wire;
-    if (!work_task_read (frames, self->message.count, &wire, refusal))
+    if (!work_message_read_task (frames, self->message.count, &wire, refusal))
         return false;
     size_t place = wire.pipeline % WIRE_WORK_PIPELINES_MAX;
     const pipeline_t *pipeline = self->pipelines [place].pipeline;
@@ -217,7 +217,8 @@ static bool
 s_challenge (work_server_t *self, const frame_t *frame, refusal_t *refusal)
 {
     uint64_t nonce;
-    if (self->state != WORK_SERVER_ASKED || self->golden || !work_challenge_read (frame, &nonce, refusal))
+    if (self->state != WORK_SERVER_ASKED || self->golden
+        || !work_message_read_challenge (frame, &nonce, refusal))
         return refuse (refusal, "malformed", "a challenge that was not expected");
     self->golden = work_task_new ();
     if (!self->golden)
@@ -288,7 +289,7 @@ s_take_message (work_server_t *self, work_task_t **free_p, int64_t now_ms, refus
         s_welcome (self);
         return true;
     case WIRE_WORK_REFUSED:
-        s_give_up (self, free_p, work_refused_read (&frames [1], reason, refusal)? reason: refusal->message);
+        s_give_up (self, free_p, work_message_read_refused (&frames [1], reason, refusal)? reason: refusal->message);
         return true;
     case WIRE_WORK_PIPELINE:
         return s_take_pipeline (self, &frames [1], refusal);
@@ -394,7 +395,7 @@ s_answer_golden (work_server_t *self, const work_task_t *task)
     for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
         names [index] = golden_name (index);
     //  Without memory it stays silent, and the server ends the handshake.
-    char *text = task->is_made? work_answer_text (names, GOLDEN_SAMPLES, task->digests): NULL;
+    char *text = task->is_made? work_message_write_answer (names, GOLDEN_SAMPLES, task->digests): NULL;
     if (text)
         s_send (self, WIRE_WORK_ANSWER, 0, text);
     free (text);

@@ -67,7 +67,7 @@ s_make_room (work_task_t *task)
     return task->version;
 }
 
-//  work_task_read has checked that the sizes are those of the bytes.
+//  work_message_read_task has checked that the sizes are those of the bytes.
 static void
 s_find_files (const work_task_t *task, decoder_file_t files [WIRE_WORK_FILES_MAX])
 {

@@ -9,7 +9,7 @@
 #include "catalogue.h"
 #include "golden.h"
 #include "pipeline.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 struct work_server;
 

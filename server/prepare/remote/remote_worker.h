@@ -15,7 +15,7 @@
 #include <jansson.h>
 #include "golden.h"
 #include "outbox.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 typedef enum {
     REMOTE_WORKER_FREE, REMOTE_WORKER_CHALLENGED, REMOTE_WORKER_CHECKED, REMOTE_WORKER_WORKING,

@@ -10,7 +10,7 @@
 #include "pack_index.h"
 #include "remote_worker.h"
 #include "utf8.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 enum {
     MAGIC = 0x3e304e5a,
@@ -91,7 +91,7 @@ s_pipeline_text (const known_pipeline_t *entry)
     for (size_t field = 0; field < catalogue_fields (entry->catalogue); field++)
         json_array_append_new (fields, json_pack ("[s, b]", catalogue_field_name (entry->catalogue, field),
             catalogue_field_is_mask (entry->catalogue, field)));
-    return work_pipeline_text (entry->number, pipeline_version_bytes (entry->pipeline),
+    return work_message_write_pipeline (entry->number, pipeline_version_bytes (entry->pipeline),
         pipeline_shared_text (entry->pipeline), fields);
 }
 
@@ -275,7 +275,7 @@ s_refuse (remote_workers_t *self, remote_worker_t *worker, const char *reason, i
     log_event (self->options.log, LOG_LEVEL_WARNING, "worker_refused",
         LOG_FIELDS (LOG_TEXT ("worker", worker->name)), "the worker '%s' is refused: %s", worker->name,
         worker->reason);
-    s_send (self, worker, WIRE_WORK_REFUSED, work_refused_text (worker->reason));
+    s_send (self, worker, WIRE_WORK_REFUSED, work_message_write_refused (worker->reason));
     worker->begun_ms = now_ms;
     s_leave (self, worker, REMOTE_WORKER_REFUSED);
 }
@@ -305,7 +305,7 @@ s_hello (remote_workers_t *self, const remote_message_t *message, int64_t now_ms
     remote_worker_t *worker = s_find (self, message->peer);
     if (worker)
         return refuse (refusal, "bad_request", "this connection has said hello already");
-    if (!work_hello_read (&message->frames [1], &hello, refusal))
+    if (!work_message_read_hello (&message->frames [1], &hello, refusal))
         return false;
     worker = s_place (self);
     if (!worker)
@@ -320,7 +320,7 @@ s_hello (remote_workers_t *self, const remote_message_t *message, int64_t now_ms
     if (getrandom (&worker->nonce, sizeof worker->nonce, 0) != sizeof worker->nonce)
         return refuse (refusal, "busy", "no random number to be had: try again in a moment");
     remote_worker_move (worker, REMOTE_WORKER_CHALLENGED);
-    s_send (self, worker, WIRE_WORK_CHALLENGE, work_challenge_text (worker->nonce));
+    s_send (self, worker, WIRE_WORK_CHALLENGE, work_message_write_challenge (worker->nonce));
     return true;
 }
 
@@ -345,7 +345,7 @@ s_answer (remote_workers_t *self, remote_worker_t *worker, const remote_message_
         names [index] = golden_name (index);
     if (worker->state != REMOTE_WORKER_CHALLENGED)
         return refuse (refusal, "bad_request", "no answer is expected now");
-    if (!work_answer_read (&message->frames [1], names, GOLDEN_SAMPLES, worker->digests, refusal))
+    if (!work_message_read_answer (&message->frames [1], names, GOLDEN_SAMPLES, worker->digests, refusal))
         return false;
     remote_worker_move (worker, REMOTE_WORKER_CHECKED);
     s_check_next (self);
@@ -607,7 +607,7 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
     uint64_t bytes, number = message->head->tag;
     if (!s_has_tasks (worker))
         return true;                    //  it was refused meanwhile
-    if (!work_result_read (message->frames, message->count, &wire, &bytes, refusal)) {
+    if (!work_message_read_result (message->frames, message->count, &wire, &bytes, refusal)) {
         s_refuse (self, worker, refusal->message, now_ms);
         return true;
     }

@@ -33,7 +33,7 @@
 #include "log.h"
 #include "outbox.h"
 #include "request.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 typedef struct remote_workers remote_workers_t;
 

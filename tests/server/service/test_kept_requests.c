@@ -11,7 +11,7 @@
 #include "kept_messages.h"
 #include "request.h"
 #include "service_play.h"
-#include "work_messages.h"
+#include "work_message.h"
 
 enum { SAMPLES = 3000, TURNS = 20 };
 
@@ -74,21 +74,21 @@ s_try_work (wire_kind_t kind, const message_t *message, refusal_t *refusal)
     char reason [WORK_REASON_BYTES];
     switch (kind) {
     case WIRE_WORK_HELLO:
-        return work_hello_read (&frames [1], &hello, refusal);
+        return work_message_read_hello (&frames [1], &hello, refusal);
     case WIRE_WORK_ANSWER:
-        return work_answer_read (&frames [1], names, 2, digests, refusal);
+        return work_message_read_answer (&frames [1], names, 2, digests, refusal);
     case WIRE_WORK_RESULT:
-        return work_result_read (frames, message->count, &result, &bytes, refusal);
+        return work_message_read_result (frames, message->count, &result, &bytes, refusal);
     case WIRE_WORK_CHALLENGE:
-        return work_challenge_read (&frames [1], &nonce, refusal);
+        return work_message_read_challenge (&frames [1], &nonce, refusal);
     case WIRE_WORK_REFUSED:
-        return work_refused_read (&frames [1], reason, refusal);
+        return work_message_read_refused (&frames [1], reason, refusal);
     case WIRE_WORK_TASK:
-        return work_task_read (frames, message->count, &task, refusal);
+        return work_message_read_task (frames, message->count, &task, refusal);
     case WIRE_WORK_PIPELINE:
-        if (!work_pipeline_read (&frames [1], &pipeline, refusal))
+        if (!work_message_read_pipeline (&frames [1], &pipeline, refusal))
             return false;
-        work_pipeline_clear (&pipeline);
+        work_message_clear_pipeline (&pipeline);
         return true;
     default:                            //  heartbeat, goodbye, welcome: a head alone
         return message->count == 1;

@@ -80,7 +80,7 @@ s_hear (play_t *self)
 static void
 s_challenge (play_t *self, uint64_t nonce)
 {
-    char *text = work_challenge_text (nonce);
+    char *text = work_message_write_challenge (nonce);
     wire_head_t head = message_head (WIRE_WORK_CHALLENGE, 0, 0);
     zmq_send (self->router, self->peer, self->peer_bytes, ZMQ_SNDMORE);
     zmq_send (self->router, &head, sizeof head, ZMQ_SNDMORE);

@@ -234,7 +234,7 @@ s_answer_challenge (uint8_t peer, const uint64_t *digests)
     for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
         names [index] = golden_name (index);
     assert_non_null (s_last (peer, WIRE_WORK_CHALLENGE));
-    s_say_text (peer, WIRE_WORK_ANSWER, work_answer_text (names, GOLDEN_SAMPLES, digests));
+    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
 }
 
 static void
@@ -243,7 +243,7 @@ s_hello (uint8_t peer, uint32_t processors)
     work_hello_t hello = { .processors = processors, .name = "box", .libraries = "tureen 0",
         .datasets = s_fingerprint != NULL };
     snprintf (hello.fingerprints [0], sizeof hello.fingerprints [0], "%s", s_fingerprint? s_fingerprint: "");
-    s_say_text (peer, WIRE_WORK_HELLO, work_hello_text (&hello));
+    s_say_text (peer, WIRE_WORK_HELLO, work_message_write_hello (&hello));
 }
 
 static void
@@ -647,7 +647,7 @@ the_last_place_is_given_and_no_more (void **state)
     (void) state;
     refusal_t refusal = { 0 };
     work_hello_t hello = { .processors = 1, .name = "box", .libraries = "tureen 0" };
-    char *text = work_hello_text (&hello);
+    char *text = work_message_write_hello (&hello);
     frame_t frame = { (const uint8_t *) text, strlen (text) };
     for (uint8_t peer = 0; peer < REMOTE_WORKERS_MAX; peer++)
         if (!s_say (peer, WIRE_WORK_HELLO, 0, &frame, 1, &refusal))

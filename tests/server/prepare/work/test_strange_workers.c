@@ -340,8 +340,8 @@ s_come (void)
     memset (s.free_ns, 0, sizeof s.free_ns);
     s.beat_ns = s.now_ns;
     work_hello_t hello = { .processors = s.scene.processors, .name = "box", .libraries = "tureen 0" };
-    s_say_text (WIRE_WORK_HELLO, work_hello_text (&hello));
-    s_say_text (WIRE_WORK_ANSWER, work_answer_text (names, GOLDEN_SAMPLES, digests));
+    s_say_text (WIRE_WORK_HELLO, work_message_write_hello (&hello));
+    s_say_text (WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
 }
 
 static void

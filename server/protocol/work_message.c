@@ -1,4 +1,4 @@
-#include "work_messages.h"
+#include "work_message.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ s_take_datasets (const json_t *list, work_hello_t *hello, refusal_t *refusal)
 }
 
 bool
-work_hello_read (const frame_t *frame, work_hello_t *hello, refusal_t *refusal)
+work_message_read_hello (const frame_t *frame, work_hello_t *hello, refusal_t *refusal)
 {
     *hello = (work_hello_t) { .processors = 0 };
     json_t *object = request_object (frame, refusal);
@@ -64,7 +64,7 @@ work_hello_read (const frame_t *frame, work_hello_t *hello, refusal_t *refusal)
 }
 
 char *
-work_hello_text (const work_hello_t *hello)
+work_message_write_hello (const work_hello_t *hello)
 {
     char name [sizeof hello->name], libraries [sizeof hello->libraries];
     json_t *datasets = json_array ();
@@ -80,7 +80,7 @@ work_hello_text (const work_hello_t *hello)
 //  ---- challenge and answer
 
 bool
-work_challenge_read (const frame_t *frame, uint64_t *nonce_p, refusal_t *refusal)
+work_message_read_challenge (const frame_t *frame, uint64_t *nonce_p, refusal_t *refusal)
 {
     json_t *object = request_object (frame, refusal);
     bool good = object && (request_count (json_object_get (object, "nonce"), UINT64_MAX, nonce_p)
@@ -90,7 +90,7 @@ work_challenge_read (const frame_t *frame, uint64_t *nonce_p, refusal_t *refusal
 }
 
 char *
-work_challenge_text (uint64_t nonce)
+work_message_write_challenge (uint64_t nonce)
 {
     char digits [24];
     snprintf (digits, sizeof digits, "%" PRIu64, nonce);
@@ -98,8 +98,8 @@ work_challenge_text (uint64_t nonce)
 }
 
 bool
-work_answer_read (const frame_t *frame, const char *const *names, size_t count, uint64_t *digests,
-    refusal_t *refusal)
+work_message_read_answer (const frame_t *frame, const char *const *names, size_t count,
+    uint64_t *digests, refusal_t *refusal)
 {
     json_t *object = request_object (frame, refusal), *answers = json_object_get (object, "digests");
     bool good = object && (json_is_object (answers)
@@ -115,7 +115,7 @@ work_answer_read (const frame_t *frame, const char *const *names, size_t count, 
 }
 
 char *
-work_answer_text (const char *const *names, size_t count, const uint64_t *digests)
+work_message_write_answer (const char *const *names, size_t count, const uint64_t *digests)
 {
     json_t *answers = json_object ();
     for (size_t index = 0; index < count; index++) {
@@ -127,7 +127,7 @@ work_answer_text (const char *const *names, size_t count, const uint64_t *digest
 }
 
 bool
-work_refused_read (const frame_t *frame, char reason [WORK_REASON_BYTES], refusal_t *refusal)
+work_message_read_refused (const frame_t *frame, char reason [WORK_REASON_BYTES], refusal_t *refusal)
 {
     json_t *object = request_object (frame, refusal);
     bool good = object && s_take_text (json_object_get (object, "reason"), "reason", reason,
@@ -137,7 +137,7 @@ work_refused_read (const frame_t *frame, char reason [WORK_REASON_BYTES], refusa
 }
 
 char *
-work_refused_text (const char *reason)
+work_message_write_refused (const char *reason)
 {
     char shown [WORK_REASON_BYTES];
     return s_text (json_pack ("{s:s}", "reason", utf8_visible (reason, strlen (reason), shown,
@@ -147,7 +147,7 @@ work_refused_text (const char *reason)
 //  ---- pipelines
 
 bool
-work_pipeline_read (const frame_t *frame, work_pipeline_t *pipeline, refusal_t *refusal)
+work_message_read_pipeline (const frame_t *frame, work_pipeline_t *pipeline, refusal_t *refusal)
 {
     *pipeline = (work_pipeline_t) { .list = NULL };
     json_t *object = request_object (frame, refusal);
@@ -168,7 +168,7 @@ work_pipeline_read (const frame_t *frame, work_pipeline_t *pipeline, refusal_t *
 }
 
 void
-work_pipeline_clear (work_pipeline_t *pipeline)
+work_message_clear_pipeline (work_pipeline_t *pipeline)
 {
     json_decref (pipeline->list);
     json_decref (pipeline->fields);
@@ -176,7 +176,7 @@ work_pipeline_clear (work_pipeline_t *pipeline)
 }
 
 char *
-work_pipeline_text (uint32_t number, uint64_t version_bytes, const char *shared_text, json_t *fields)
+work_message_write_pipeline (uint32_t number, uint64_t version_bytes, const char *shared_text, json_t *fields)
 {
     char digits [24];
     snprintf (digits, sizeof digits, "%" PRIu64, version_bytes);
@@ -189,7 +189,7 @@ work_pipeline_text (uint32_t number, uint64_t version_bytes, const char *shared_
 //  ---- tasks and results
 
 bool
-work_task_read (const frame_t *frames, size_t count, wire_work_task_t *task, refusal_t *refusal)
+work_message_read_task (const frame_t *frames, size_t count, wire_work_task_t *task, refusal_t *refusal)
 {
     if (count != 3 || frames [1].size != sizeof *task)
         return refuse (refusal, "malformed", "a task has a head, %zu bytes and the files", sizeof *task);
@@ -209,7 +209,7 @@ work_task_read (const frame_t *frames, size_t count, wire_work_task_t *task, ref
 }
 
 bool
-work_result_read (const frame_t *frames, size_t count, wire_work_result_t *result, uint64_t *bytes_p,
+work_message_read_result (const frame_t *frames, size_t count, wire_work_result_t *result, uint64_t *bytes_p,
     refusal_t *refusal)
 {
     *bytes_p = 0;
