@@ -516,21 +516,6 @@ s_check_parts (const request_join_t *join, refusal_t *refusal)
 //  --- Position and identity --------------------------------------------------------------------------------
 //  docs/protocol.md: Resuming, Identity.
 
-static bool
-s_take_fingerprint (const char *key, const json_t *value, request_resume_t *resume, refusal_t *refusal)
-{
-    return s_text (value, 1, resume->fingerprint)
-        || s_refuse_value (refusal, key,
-            "the fingerprint that JOINED told, a printable text of 1 to 64 bytes", value);
-}
-
-static bool
-s_take_data (const char *key, const json_t *value, request_resume_t *resume, refusal_t *refusal)
-{
-    return request_hexadecimal (value, WIRE_DATA_BYTES, resume->data)
-        || s_refuse_value (refusal, key, "what JOINED told, 16 lower-case hexadecimal digits", value);
-}
-
 //  A number that fits the epoch, batches or places of a job.
 static bool
 s_take_number (const char *key, const json_t *value, uint64_t *number_p, refusal_t *refusal)
@@ -546,9 +531,11 @@ s_take_resume_key (const char *key, const json_t *value, request_resume_t *resum
     utf8_visible (key, strlen (key), shown, sizeof shown);
     snprintf (place, sizeof place, "resume.%s", shown);
     if (strcmp (key, "fingerprint") == 0)
-        return s_take_fingerprint (place, value, resume, refusal);
+        return s_text (value, 1, resume->fingerprint) || s_refuse_value (refusal, place,
+            "the fingerprint that JOINED told, a printable text of 1 to 64 bytes", value);
     if (strcmp (key, "data") == 0)
-        return s_take_data (place, value, resume, refusal);
+        return request_hexadecimal (value, WIRE_DATA_BYTES, resume->data) || s_refuse_value (refusal, place,
+            "what JOINED told, 16 lower-case hexadecimal digits", value);
     if (strcmp (key, "epoch") == 0)
         return s_take_number (place, value, &resume->epoch, refusal);
     if (strcmp (key, "batches") == 0)

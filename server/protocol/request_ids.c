@@ -301,14 +301,6 @@ s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
     return true;
 }
 
-//  Reads one frame of a known form.
-static bool
-s_take_frame (gather_t *self, const frame_t *frame, refusal_t *refusal)
-{
-    return frame->data [0] == WIRE_IDS_RANGES? s_take_ranges (self, frame, refusal):
-        s_take_words (self, frame, refusal);
-}
-
 //  The set of frames of known form, joined; NULL and the reason.
 static roaring_bitmap_t *
 s_gather (const frame_t *frames, size_t count, const char *what, const char *beyond, uint32_t sample_count,
@@ -326,7 +318,8 @@ s_gather (const frame_t *frames, size_t count, const char *what, const char *bey
         gather->set = set;
     }
     for (size_t index = 0; good && index < count; index++)
-        good = s_take_frame (gather, &frames [index], refusal);
+        good = frames [index].data [0] == WIRE_IDS_RANGES? s_take_ranges (gather, &frames [index], refusal):
+            s_take_words (gather, &frames [index], refusal);
     if (good) {
         s_flush (gather);
         //  Whole blocks were stored as runs, and a draw from runs takes 80 times as long.
