@@ -12,12 +12,6 @@
 #include "source.h"
 #include "tenant.h"
 
-static bool
-s_is_memory (int rc)
-{
-    return rc == -ENOMEM || rc == -ENOSPC;
-}
-
 int
 connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key,
     const layout_t *layout, uint32_t slots, bool wants_ring, atomic_size_t *outgoing)
@@ -31,7 +25,8 @@ connection_new (connection_t **self_p, const peer_t *peer, const caller_t *calle
     self->ring_rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
     //  With a ring, blocks are for the rare batch in no slot, and none is kept.
     self->memory = batch_memory_new (layout->slot_bytes, 0, outgoing);
-    bool good = self->memory && (self->ring || (!s_is_memory (self->ring_rc) && connection_go_inline (self)));
+    bool is_short = self->ring_rc == -ENOMEM || self->ring_rc == -ENOSPC;
+    bool good = self->memory && (self->ring || (!is_short && connection_go_inline (self)));
     if (!good) {
         batch_memory_destroy (&self->memory);
         ring_destroy (&self->ring);

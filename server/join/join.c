@@ -124,14 +124,6 @@ s_layout (join_t *self, refusal_t *refusal)
     return true;
 }
 
-//  How many of the places before this one are the node's: it has each nodes-th.
-static size_t
-s_places_before (const join_t *self, uint64_t place)
-{
-    uint32_t nodes = self->request.nodes, node = self->request.node;
-    return place <= node? 0: (size_t) ((place - node + nodes - 1) / nodes);
-}
-
 //  Makes the list in the sampler's form, so that the broker's thread need not go through it.
 static bool
 s_list (join_t *self, const frame_t *frames, refusal_t *refusal)
@@ -299,7 +291,10 @@ s_fill_join (join_t *self)
     terms->data = self->digest.text;
     terms->epoch = request->resume.epoch;
     terms->epoch_batches = request->resume.batches;
-    terms->taken_places = s_places_before (self, request->resume.places);
+    //  Of a list's places the node has each nodes-th.
+    if (request->resume.places > request->node)
+        terms->taken_places = (size_t) ((request->resume.places - request->node + request->nodes - 1)
+            / request->nodes);
     s_fill_parts (self);
     terms->rank_wait_seconds = request->rank_wait_seconds;
     terms->run = request->run;

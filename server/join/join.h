@@ -1,15 +1,19 @@
 /*  join -- one JOIN, from its message to its answer: parsed, checked against its data set, and held until its
  *  job can be made.
  *
- *  It outlives the message, because it may have to wait three times on its way:
+ *  It outlives the message, because it may have to wait three times on its way.  Its states, and what ends
+ *  them; whatever fails on the way, it is *refused* (ERROR) and freed:
  *
- *      where it waits      for what                                leaves with
- *      a worker            its ids are read: only if long          its ids, or the reason to refuse them
- *      rendezvous          its job's other ranks                   all of them, or a refusal for all
- *      arrivals            a returning rank: its former            the rank's place in its job, or `busy`
- *                          connection is still being reclaimed
+ *      state       where it is                         until
+ *      received    receiver.c, taken from the queue    it is parsed (join_new), and has its data set and its
+ *                                                      pipeline (arrivals_begin)
+ *      reading     receiver.c; a worker if it is long  its ids are read (join_read), its terms complete
+ *      gathering   rendezvous.c: one of several ranks  its job's other ranks are there; a refusal is for all
+ *                  of a job to come
+ *      returning   arrivals.c: a rank of a job that    its former connection is reclaimed
+ *                  there is
+ *      admitted    its terms are a job's (broker_join), or a rank's (broker_return): JOINED, and it is freed
  *
- *  Then it is admitted (its terms become a job's, or a rank's) or refused, and freed.
  *  Owner: the broker's thread; a worker while it reads the ids, but for message, caller and is_revoked, which
  *  stay that thread's.
  */
@@ -28,7 +32,7 @@
 //  join_new sets what the message says (request, peer, caller, tag); join_place, join_read and join_complete
 //  set the rest.
 typedef struct {
-    //  The service's, while a worker reads the ids.
+    //  The receiver's, while a worker reads the ids.
     side_job_t side_job;                //  first, so that it leads back here
     struct inbound_message *message;    //  while a worker reads its ids; else NULL
     bool ids_refused;
