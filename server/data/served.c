@@ -14,7 +14,7 @@
 #include "complain.h"
 #include "doubts.h"
 #include "input.h"
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "machine.h"
 #include "needed.h"
 #include "plural.h"
@@ -466,12 +466,12 @@ s_load_rows (const options_t *options, const source_t *source, const char *name,
 {
     char path [PATH_MAX];
     const char *fingerprint = catalogue_fingerprint (source->catalogue);
-    int rc = learned_rows_path (options->rows_folder, fingerprint, path, sizeof path);
+    int rc = jpeg_row_index_path (options->rows_folder, fingerprint, path, sizeof path);
     if (rc == 0)
-        rc = learned_rows_load (source->rows, path, fingerprint);
+        rc = jpeg_row_index_load (source->rows, path, fingerprint);
     if (rc == 0)
         fprintf (out, "data set '%s': rows of %u JPEG%s are known from %s\n", name,
-            learned_rows_samples (source->rows), plural (learned_rows_samples (source->rows)), path);
+            jpeg_row_index_samples (source->rows), plural (jpeg_row_index_samples (source->rows)), path);
     else
     if (rc != -ENOENT)
         fprintf (out, "data set '%s': the file of rows '%s' is not used (%s): they are found out anew\n",
@@ -486,9 +486,9 @@ s_save_rows (const options_t *options, const source_t *source, bool tells)
 {
     char path [PATH_MAX];
     const char *fingerprint = catalogue_fingerprint (source->catalogue);
-    int rc = learned_rows_path (options->rows_folder, fingerprint, path, sizeof path);
+    int rc = jpeg_row_index_path (options->rows_folder, fingerprint, path, sizeof path);
     if (rc == 0)
-        rc = learned_rows_save (source->rows, path, fingerprint);
+        rc = jpeg_row_index_save (source->rows, path, fingerprint);
     if (rc && tells)
         complain ("serve", "'%s' cannot be written (%s): the rows of JPEGs will be found out anew", path,
             strerror (-rc));
@@ -501,7 +501,7 @@ s_find_rows (const served_sets_t *self, served_t *served, FILE *out, char **erro
     source_t *source = &served->source;
     if (served->rows.bytes_max == 0 || source->jpeg_warnings_max != UINT32_MAX)
         return true;
-    source->rows = learned_rows_new (catalogue_samples (source->catalogue), &served->rows);
+    source->rows = jpeg_row_index_new (catalogue_samples (source->catalogue), &served->rows);
     if (!source->rows)
         return s_fail (error_p, "no memory for a table of %u samples", catalogue_samples (source->catalogue));
     if (self->options->rows_folder)
@@ -633,7 +633,7 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
     if (served->source.pack)
         return s_place_pack (self, served, error_p);
-    learned_rows_move (served->source.rows, &self->rows);
+    jpeg_row_index_move (served->source.rows, &self->rows);
     return true;
 }
 
@@ -715,7 +715,7 @@ served_next_gone (served_sets_t *self)
             at++;
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
-        learned_rows_destroy (&served->source.rows);
+        jpeg_row_index_destroy (&served->source.rows);
         self->gone = needed_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
         self->gone [self->gone_count++] = served;
         s_close_devices (self);
@@ -1020,7 +1020,7 @@ served_discard (served_t **self_p)
     for (size_t index = 0; index < self->devices.count; index++)
         device_destroy (&self->devices.all [index]);
     free (self->devices.all);
-    learned_rows_destroy (&source->rows);
+    jpeg_row_index_destroy (&source->rows);
     data_warnings_destroy (&source->warnings);
     catalogue_destroy (&source->catalogue);
     free (source->breaks);

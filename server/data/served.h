@@ -41,7 +41,7 @@ typedef struct {
     bool is_in_cluster;                 //  other members read its blocks until this server ends
     const catalogue_t *classes_of;      //  as in the catalogue's options
     devices_t devices;                  //  its own, until it is placed
-    learned_rows_budget_t rows;         //  a copy of that of all, for its table until it is placed
+    jpeg_row_index_budget_t rows;       //  a copy of that of all, for its table until it is placed
     dataset_t *dataset;                 //  NULL: not placed yet, or free to go
     bool is_removed;
 } served_t;
@@ -55,7 +55,7 @@ typedef struct {
     size_t gone_count;
     devices_t devices;                  //  of the data sets' files
     tasks_t *tasks;                     //  they have the devices open; lent; NULL: they do not run yet
-    learned_rows_budget_t rows;         //  of the folders' JPEGs
+    jpeg_row_index_budget_t rows;       //  of the folders' JPEGs
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
     progress_t progress;                //  of a data set that is being opened; set before served_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none

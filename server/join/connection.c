@@ -229,7 +229,7 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
         json_object_set_new (object, "objects", !source->pack && catalogue_store (catalogue, 0)?
             s_objects (source): json_null ());
     if (source->rows)
-        json_object_set_new (object, "jpeg_rows", json_integer (learned_rows_samples (source->rows)));
+        json_object_set_new (object, "jpeg_rows", json_integer (jpeg_row_index_samples (source->rows)));
     if (sees_all)
         json_object_set_new (object, "devices", s_devices (source));
     json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()

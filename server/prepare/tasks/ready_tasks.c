@@ -54,7 +54,7 @@ static void
 s_learn (task_t *task, const remote_result_t *result)
 {
     if (!task->packed && task->has_room && result->rows.size > 0)
-        task->learned = learned_rows_entry (pack_index_checksum (task->buffers [0].bytes,
+        task->learned = jpeg_row_index_entry (pack_index_checksum (task->buffers [0].bytes,
             task->buffers [0].size), result->rows.data, result->rows.size);
 }
 
@@ -164,7 +164,7 @@ s_give (ready_tasks_t *self, task_t *task)
         return false;
     task_files (task, files);
     bool is_first = !task->packed && pipeline_file (task->pipeline, 0) == 0;
-    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
+    bool is_told = is_first && jpeg_row_index_tell (task->told, &files [0]);
     remote_task_t wanted = { .task = task, .pipeline = task->pipeline, .catalogue = task->source->catalogue,
         .key = task->key, .files = pipeline_files (task->pipeline),
         .fingerprint = task->packed? NULL: catalogue_files_fingerprint (task->source->catalogue),

@@ -10,7 +10,7 @@
 #include "data_warnings.h"
 #include "dataset.h"
 #include "device.h"
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "pack.h"
 #include "reader.h"
 
@@ -41,7 +41,7 @@ typedef struct {
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     int64_t listed_ms;              //  clock_now_ms when it was listed
     data_warnings_t *warnings;      //  the source's; NULL in tests
-    learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
+    jpeg_row_index_t *rows;         //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     source_field_t shared [CATALOGUE_FIELDS_MAX];   //  of plain files
     source_objects_t objects;       //  the broker's thread's

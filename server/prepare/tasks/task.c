@@ -143,7 +143,7 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
     bool is_first = pipeline_file (task->pipeline, 0) == 0;
-    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
+    bool is_told = is_first && jpeg_row_index_tell (task->told, &files [0]);
     bool learns = is_first && (task->has_room || (task->told && !is_told));
     char what [TASK_WHAT_BYTES];
     size_t at_fault = 0;
@@ -152,7 +152,7 @@ s_prepare (decoder_t *decoder, task_t *task)
     task->is_starved = status == DECODER_NO_MEMORY;
     task->is_clipped = status == DECODER_OK && decoder_clipped (decoder);
     if (learns && status == DECODER_OK)
-        task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
+        task->learned = jpeg_row_index_found (decoder, &files [0], is_told? task->told: NULL);
     if (status != DECODER_OK && !task->is_starved && status != DECODER_ABANDONED)
         task_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }

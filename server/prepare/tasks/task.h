@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include "catalogue.h"
 #include "device.h"
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "source.h"
 #include "tasks.h"
 
@@ -33,8 +33,8 @@ typedef struct task {
     uint8_t *memory;
     const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are
                                     //  read to buffers
-    learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
-    learned_rows_entry_t *learned;  //  what the worker has found out of them
+    jpeg_row_index_entry_t *told;   //  of plain files: what is known of the first one's rows, lent
+    jpeg_row_index_entry_t *learned;  //  what the worker has found out of them
     bool has_room;                  //  for more of them
     outcome_t outcome;
     char reason [TASK_REASON_BYTES];        //  unless it is ready

@@ -295,9 +295,9 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
 static void
 s_give_back (tasks_t *self, task_t *task)
 {
-    learned_rows_release (task->told);
+    jpeg_row_index_release (task->told);
     if (task->learned)
-        learned_rows_keep (task->source->rows, task_id (task), task->learned);
+        jpeg_row_index_keep (task->source->rows, task_id (task), task->learned);
     task->is_custom = false;
     self->out--;
     pipeline_destroy (&task->pipeline);
@@ -369,8 +369,8 @@ tasks_prepare (tasks_t *self, version_t *version)
     if (raw)
         s_use_packed (self, task, raw);
     else {
-        task->has_room = learned_rows_has_room (task->source->rows);
-        task->told = learned_rows_lend (task->source->rows, task_id (task));
+        task->has_room = jpeg_row_index_has_room (task->source->rows);
+        task->told = jpeg_row_index_lend (task->source->rows, task_id (task));
         s_read_files (task);
     }
 }

@@ -303,7 +303,7 @@ pack_blocks (const pack_t *self, int *rc_p)
 }
 
 uint32_t
-learned_rows_samples (const learned_rows_t *self)
+jpeg_row_index_samples (const jpeg_row_index_t *self)
 {
     (void) self;
     return 0;

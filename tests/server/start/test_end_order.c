@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "command_serve.h"
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "scratch.h"
 #include "tasks.h"
 
@@ -21,14 +21,14 @@ static struct {
     unsigned saved, saved_when_stopped, stopped;
 } s_seen;
 
-int __real_learned_rows_save (learned_rows_t *self, const char *path, const char *fingerprint);
-int __wrap_learned_rows_save (learned_rows_t *self, const char *path, const char *fingerprint);
+int __real_jpeg_row_index_save (jpeg_row_index_t *self, const char *path, const char *fingerprint);
+int __wrap_jpeg_row_index_save (jpeg_row_index_t *self, const char *path, const char *fingerprint);
 
 int
-__wrap_learned_rows_save (learned_rows_t *self, const char *path, const char *fingerprint)
+__wrap_jpeg_row_index_save (jpeg_row_index_t *self, const char *path, const char *fingerprint)
 {
     s_seen.saved++;
-    return __real_learned_rows_save (self, path, fingerprint);
+    return __real_jpeg_row_index_save (self, path, fingerprint);
 }
 
 void __real_tasks_stop (tasks_t *self);

@@ -34,7 +34,7 @@ typedef struct {
     int changed;
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
-    learned_rows_t *rows;           //  of images in files; NULL: they are not learned
+    jpeg_row_index_t *rows;         //  of images in files; NULL: they are not learned
     uint32_t edition;               //  of all files: another one, other bytes
     atomic_int joined_ranges;       //  of a pack, with several samples
     atomic_int told_rows;           //  shared stages that had their image's rows

@@ -216,8 +216,8 @@ test_rows_are_learned (void **state)
     (void) state;
     static const struct { uint32_t edition; int told; } runs [] = { { 1, 0 }, { 1, SAMPLES }, { 2, 0 },
         { 2, SAMPLES } };
-    learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
-    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    jpeg_row_index_budget_t budget = { .bytes_max = 1 << 20 };
+    jpeg_row_index_t *rows = jpeg_row_index_new (SAMPLES, &budget);
     assert_non_null (rows);
     for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
         tasks_scene_t scene;
@@ -230,10 +230,10 @@ test_rows_are_learned (void **state)
         assert_in_range (atomic_load (&tasks_scene_plan.told_rows), runs [run].told,
             runs [run].told? SAMPLES + 5: 0);
         tasks_scene_end (&scene);
-        assert_int_equal (learned_rows_samples (rows), SAMPLES);
+        assert_int_equal (jpeg_row_index_samples (rows), SAMPLES);
     }
     tasks_scene_plan.rows = NULL;
-    learned_rows_destroy (&rows);
+    jpeg_row_index_destroy (&rows);
     assert_int_equal (budget.bytes, 0);
 }
 
@@ -246,10 +246,10 @@ test_what_is_learned_of_rows (void **state)
     static const uint8_t bytes [2] = { 5, 0xa7 };
     enum { KNOWN = 5, KNOWN_CHECKSUM = 100 + KNOWN, FULL = 1, FINDS = 2, CASES = 4 };
     for (int flags = 0; flags < CASES; flags++) {
-        learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
-        learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+        jpeg_row_index_budget_t budget = { .bytes_max = 1 << 20 };
+        jpeg_row_index_t *rows = jpeg_row_index_new (SAMPLES, &budget);
         assert_non_null (rows);
-        learned_rows_keep (rows, KNOWN, learned_rows_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
+        jpeg_row_index_keep (rows, KNOWN, jpeg_row_index_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
         budget.is_full = flags & FULL;
         tasks_scene_t scene;
         tasks_scene_plan.rows = rows;
@@ -260,9 +260,9 @@ test_what_is_learned_of_rows (void **state)
         assert_int_equal (scene.delivered, SAMPLES);
         uint32_t expected = flags == FINDS? SAMPLES: 1;
         assert_int_equal (atomic_load (&tasks_scene_plan.checksums), expected);
-        assert_int_equal (learned_rows_samples (rows), expected);
+        assert_int_equal (jpeg_row_index_samples (rows), expected);
         tasks_scene_end (&scene);
-        learned_rows_destroy (&rows);
+        jpeg_row_index_destroy (&rows);
     }
     tasks_scene_plan.rows = NULL;
 }

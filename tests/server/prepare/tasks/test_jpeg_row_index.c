@@ -1,4 +1,4 @@
-/*  test_learned_rows -- what is kept and lent, beside a simple model; that the budget holds; and that an
+/*  test_jpeg_row_index -- what is kept and lent, beside a simple model; that the budget holds; and that an
  *  entry lives as long as it is lent.
  */
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <inttypes.h>
 #include <cmocka.h>
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "seed.h"
 
 enum { SAMPLES = 20, LENT_MAX = 8, BYTES_MAX = 200, ROUNDS = 20000 };
@@ -24,12 +24,12 @@ typedef struct {
 } known_t;
 
 typedef struct {
-    learned_rows_entry_t *entry;        //  NULL: none is lent
+    jpeg_row_index_entry_t *entry;      //  NULL: none is lent
     known_t expected;
 } lent_t;
 
 static void
-s_assert_is (const learned_rows_entry_t *entry, const known_t *known)
+s_assert_is (const jpeg_row_index_entry_t *entry, const known_t *known)
 {
     assert_int_equal (entry != NULL, known->size > 0);
     if (!entry)
@@ -39,10 +39,10 @@ s_assert_is (const learned_rows_entry_t *entry, const known_t *known)
     assert_memory_equal (entry->bytes, known->bytes, known->size);
 }
 
-static learned_rows_entry_t *
+static jpeg_row_index_entry_t *
 s_entry (const known_t *known)
 {
-    learned_rows_entry_t *entry = learned_rows_entry (known->checksum, known->bytes, known->size);
+    jpeg_row_index_entry_t *entry = jpeg_row_index_entry (known->checksum, known->bytes, known->size);
     assert_non_null (entry);
     return entry;
 }
@@ -65,8 +65,8 @@ test_kept_and_lent (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     static known_t model [SAMPLES];
     static lent_t lent [LENT_MAX];
-    learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
-    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    jpeg_row_index_budget_t budget = { .bytes_max = 1 << 20 };
+    jpeg_row_index_t *rows = jpeg_row_index_new (SAMPLES, &budget);
     assert_non_null (rows);
     uint32_t count = 0;
     for (int round = 0; round < ROUNDS; round++) {
@@ -74,24 +74,24 @@ test_kept_and_lent (void **state)
         lent_t *one = &lent [test_below (&random, LENT_MAX)];
         if (one->entry) {
             s_assert_is (one->entry, &one->expected);
-            learned_rows_release (one->entry);
+            jpeg_row_index_release (one->entry);
             *one = (lent_t) { .entry = NULL };
         }
         else
-            *one = (lent_t) { learned_rows_lend (rows, id), model [id] };
+            *one = (lent_t) { jpeg_row_index_lend (rows, id), model [id] };
         known_t more = s_any (&random);
-        learned_rows_keep (rows, id, s_entry (&more));
+        jpeg_row_index_keep (rows, id, s_entry (&more));
         count += model [id].size == 0;
         if (more.checksum != model [id].checksum || more.size > model [id].size)
             model [id] = more;
-        learned_rows_entry_t *entry = learned_rows_lend (rows, id);
+        jpeg_row_index_entry_t *entry = jpeg_row_index_lend (rows, id);
         s_assert_is (entry, &model [id]);
-        learned_rows_release (entry);
-        assert_int_equal (learned_rows_samples (rows), count);
+        jpeg_row_index_release (entry);
+        assert_int_equal (jpeg_row_index_samples (rows), count);
     }
     for (int index = 0; index < LENT_MAX; index++)
-        learned_rows_release (lent [index].entry);
-    learned_rows_destroy (&rows);
+        jpeg_row_index_release (lent [index].entry);
+    jpeg_row_index_destroy (&rows);
     assert_null (rows);
     assert_int_equal (budget.bytes, 0);
 }
@@ -102,25 +102,26 @@ test_a_table_moves (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
-    learned_rows_budget_t all = { .bytes_max = 4000 }, apart = all;
-    learned_rows_t *first = learned_rows_new (SAMPLES, &all), *second = learned_rows_new (SAMPLES, &apart);
+    jpeg_row_index_budget_t all = { .bytes_max = 4000 }, apart = all;
+    jpeg_row_index_t *first = jpeg_row_index_new (SAMPLES, &all),
+        *second = jpeg_row_index_new (SAMPLES, &apart);
     uint32_t before;
     for (uint32_t id = 0; id < SAMPLES; id++) {
         known_t known = s_any (&random);
-        learned_rows_keep (first, id, s_entry (&known));
-        learned_rows_keep (second, id, s_entry (&known));
+        jpeg_row_index_keep (first, id, s_entry (&known));
+        jpeg_row_index_keep (second, id, s_entry (&known));
     }
     size_t bytes = all.bytes;
-    before = learned_rows_samples (second);
+    before = jpeg_row_index_samples (second);
     all.bytes_max = bytes + bytes / 2;
-    learned_rows_move (second, &all);
+    jpeg_row_index_move (second, &all);
     assert_true (all.bytes > bytes && all.bytes <= all.bytes_max);
-    assert_true (learned_rows_samples (second) < before && learned_rows_samples (second) > 0);
+    assert_true (jpeg_row_index_samples (second) < before && jpeg_row_index_samples (second) > 0);
     assert_int_equal (apart.bytes, 0);
-    learned_rows_destroy (&first);
-    learned_rows_destroy (&second);
+    jpeg_row_index_destroy (&first);
+    jpeg_row_index_destroy (&second);
     assert_int_equal (all.bytes, 0);
-    learned_rows_move (NULL, &all);
+    jpeg_row_index_move (NULL, &all);
 }
 
 //  Of two folders with one budget: never above it, and what is known stays when there is no more room.
@@ -129,23 +130,24 @@ test_budget (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
-    learned_rows_budget_t budget = { .bytes_max = 2000 };
-    learned_rows_t *rows [2] = { learned_rows_new (SAMPLES, &budget), learned_rows_new (SAMPLES, &budget) };
+    jpeg_row_index_budget_t budget = { .bytes_max = 2000 };
+    jpeg_row_index_t *rows [2] = { jpeg_row_index_new (SAMPLES, &budget),
+        jpeg_row_index_new (SAMPLES, &budget) };
     for (int round = 0; round < 1000; round++) {
         known_t known = s_any (&random);
         uint32_t id = (uint32_t) test_below (&random, SAMPLES);
-        learned_rows_t *one = rows [round % 2];
-        uint32_t before = learned_rows_samples (one);
-        learned_rows_keep (one, id, s_entry (&known));
+        jpeg_row_index_t *one = rows [round % 2];
+        uint32_t before = jpeg_row_index_samples (one);
+        jpeg_row_index_keep (one, id, s_entry (&known));
         assert_true (budget.bytes <= budget.bytes_max);
-        uint32_t after = learned_rows_samples (one);
-        assert_true (after >= before || (after == before - 1 && !learned_rows_lend (one, id)));
+        uint32_t after = jpeg_row_index_samples (one);
+        assert_true (after >= before || (after == before - 1 && !jpeg_row_index_lend (one, id)));
     }
     assert_true (budget.bytes > 1000);
-    uint32_t known = learned_rows_samples (rows [0]) + learned_rows_samples (rows [1]);
+    uint32_t known = jpeg_row_index_samples (rows [0]) + jpeg_row_index_samples (rows [1]);
     assert_true (known > 5 && known < 2 * SAMPLES);
-    learned_rows_destroy (&rows [0]);
-    learned_rows_destroy (&rows [1]);
+    jpeg_row_index_destroy (&rows [0]);
+    jpeg_row_index_destroy (&rows [1]);
     assert_int_equal (budget.bytes, 0);
 }
 
@@ -157,32 +159,32 @@ test_full (void **state)
     (void) state;
     static const uint8_t bytes [10000];
     enum { SIZE = 90, LARGE = 3000 };
-    learned_rows_budget_t budget = { .bytes_max = 2000 };
-    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
-    learned_rows_keep (rows, 0, learned_rows_entry (1, bytes, LARGE));
-    assert_int_equal (learned_rows_samples (rows), 0);
+    jpeg_row_index_budget_t budget = { .bytes_max = 2000 };
+    jpeg_row_index_t *rows = jpeg_row_index_new (SAMPLES, &budget);
+    jpeg_row_index_keep (rows, 0, jpeg_row_index_entry (1, bytes, LARGE));
+    assert_int_equal (jpeg_row_index_samples (rows), 0);
     uint32_t kept = 0;
-    for (; learned_rows_has_room (rows); kept++) {
+    for (; jpeg_row_index_has_room (rows); kept++) {
         assert_true (kept < SAMPLES);
-        learned_rows_keep (rows, kept, learned_rows_entry (1, bytes, SIZE));
+        jpeg_row_index_keep (rows, kept, jpeg_row_index_entry (1, bytes, SIZE));
     }
     uint32_t known = kept - 1;
     assert_true (known > 8);
-    assert_int_equal (learned_rows_samples (rows), known);
-    learned_rows_keep (rows, 3, learned_rows_entry (1, bytes, LARGE));          //  more of the same file
-    assert_int_equal (learned_rows_samples (rows), known);
-    assert_false (learned_rows_has_room (rows));
-    learned_rows_entry_t *lent = learned_rows_lend (rows, 3);
+    assert_int_equal (jpeg_row_index_samples (rows), known);
+    jpeg_row_index_keep (rows, 3, jpeg_row_index_entry (1, bytes, LARGE));      //  more of the same file
+    assert_int_equal (jpeg_row_index_samples (rows), known);
+    assert_false (jpeg_row_index_has_room (rows));
+    jpeg_row_index_entry_t *lent = jpeg_row_index_lend (rows, 3);
     assert_int_equal (lent->size, SIZE);
-    learned_rows_keep (rows, 3, learned_rows_entry (2, bytes, LARGE));          //  another file
-    assert_null (learned_rows_lend (rows, 3));
-    assert_int_equal (learned_rows_samples (rows), known - 1);
+    jpeg_row_index_keep (rows, 3, jpeg_row_index_entry (2, bytes, LARGE));      //  another file
+    assert_null (jpeg_row_index_lend (rows, 3));
+    assert_int_equal (jpeg_row_index_samples (rows), known - 1);
     assert_int_equal (lent->checksum, 1);
-    learned_rows_release (lent);
-    learned_rows_keep (rows, 4, learned_rows_entry (2, bytes, SIZE));
-    assert_true (learned_rows_has_room (rows));
-    assert_int_equal (learned_rows_samples (rows), known - 1);
-    learned_rows_destroy (&rows);
+    jpeg_row_index_release (lent);
+    jpeg_row_index_keep (rows, 4, jpeg_row_index_entry (2, bytes, SIZE));
+    assert_true (jpeg_row_index_has_room (rows));
+    assert_int_equal (jpeg_row_index_samples (rows), known - 1);
+    jpeg_row_index_destroy (&rows);
     assert_int_equal (budget.bytes, 0);
 }
 
@@ -192,14 +194,14 @@ test_more_takes_the_place_of_less (void **state)
 {
     (void) state;
     static const uint8_t bytes [2000];
-    learned_rows_budget_t budget = { .bytes_max = 2000 };
-    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
-    learned_rows_keep (rows, 3, learned_rows_entry (1, bytes, 1200));
-    learned_rows_keep (rows, 3, learned_rows_entry (1, bytes, 1500));
-    learned_rows_entry_t *lent = learned_rows_lend (rows, 3);
+    jpeg_row_index_budget_t budget = { .bytes_max = 2000 };
+    jpeg_row_index_t *rows = jpeg_row_index_new (SAMPLES, &budget);
+    jpeg_row_index_keep (rows, 3, jpeg_row_index_entry (1, bytes, 1200));
+    jpeg_row_index_keep (rows, 3, jpeg_row_index_entry (1, bytes, 1500));
+    jpeg_row_index_entry_t *lent = jpeg_row_index_lend (rows, 3);
     assert_int_equal (lent->size, 1500);
-    learned_rows_release (lent);
-    learned_rows_destroy (&rows);
+    jpeg_row_index_release (lent);
+    jpeg_row_index_destroy (&rows);
 }
 
 int

@@ -1,4 +1,4 @@
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,59 +12,59 @@
 #include "pack_index.h"
 #include "stranger.h"
 
-enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };    //  that an allocation takes
+enum { JPEG_ROW_INDEX_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };  //  that an allocation takes
 enum { FREE_PART = 8 };                 //  of the budget: with more than this it is not full
 
-struct learned_rows {
+struct jpeg_row_index {
     uint32_t magic;
     uint32_t samples;
     uint32_t known;
     bool is_changed;
-    learned_rows_budget_t *budget;
-    learned_rows_entry_t **entries;     //  by id; NULL: nothing is known
+    jpeg_row_index_budget_t *budget;
+    jpeg_row_index_entry_t **entries;   //  by id; NULL: nothing is known
 };
 
 static size_t
-s_bytes (const learned_rows_entry_t *entry)
+s_bytes (const jpeg_row_index_entry_t *entry)
 {
     return sizeof *entry + entry->size + BESIDE_BYTES;
 }
 
 //  Tasks to which it is lent keep it.
 static void
-s_give_up (learned_rows_t *self, uint32_t id)
+s_give_up (jpeg_row_index_t *self, uint32_t id)
 {
-    learned_rows_entry_t *entry = self->entries [id];
+    jpeg_row_index_entry_t *entry = self->entries [id];
     if (!entry)
         return;
     self->entries [id] = NULL;
     self->known--;
     self->budget->bytes -= s_bytes (entry);
     self->budget->is_full = false;
-    learned_rows_release (entry);
+    jpeg_row_index_release (entry);
 }
 
-learned_rows_t *
-learned_rows_new (uint32_t samples, learned_rows_budget_t *budget)
+jpeg_row_index_t *
+jpeg_row_index_new (uint32_t samples, jpeg_row_index_budget_t *budget)
 {
-    learned_rows_t *self = calloc (1, sizeof *self);
+    jpeg_row_index_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    *self = (learned_rows_t) { .magic = LEARNED_ROWS_MAGIC, .samples = samples, .budget = budget,
+    *self = (jpeg_row_index_t) { .magic = JPEG_ROW_INDEX_MAGIC, .samples = samples, .budget = budget,
         .entries = calloc (samples, sizeof *self->entries) };
     if (!self->entries)
-        learned_rows_destroy (&self);
+        jpeg_row_index_destroy (&self);
     return self;
 }
 
 void
-learned_rows_destroy (learned_rows_t **self_p)
+jpeg_row_index_destroy (jpeg_row_index_t **self_p)
 {
-    learned_rows_t *self = *self_p;
+    jpeg_row_index_t *self = *self_p;
     if (!self)
         return;
     *self_p = NULL;
-    assert (self->magic == LEARNED_ROWS_MAGIC);
+    assert (self->magic == JPEG_ROW_INDEX_MAGIC);
     for (uint32_t id = 0; self->entries && id < self->samples; id++) {
         assert (!self->entries [id] || self->entries [id]->users == 1);
         s_give_up (self, id);
@@ -75,9 +75,9 @@ learned_rows_destroy (learned_rows_t **self_p)
 }
 
 void
-learned_rows_move (learned_rows_t *self, learned_rows_budget_t *budget)
+jpeg_row_index_move (jpeg_row_index_t *self, jpeg_row_index_budget_t *budget)
 {
-    assert (!self || self->magic == LEARNED_ROWS_MAGIC);
+    assert (!self || self->magic == JPEG_ROW_INDEX_MAGIC);
     if (!self)
         return;
     size_t bytes = 0;
@@ -95,24 +95,24 @@ learned_rows_move (learned_rows_t *self, learned_rows_budget_t *budget)
 }
 
 bool
-learned_rows_has_room (const learned_rows_t *self)
+jpeg_row_index_has_room (const jpeg_row_index_t *self)
 {
-    assert (!self || self->magic == LEARNED_ROWS_MAGIC);
+    assert (!self || self->magic == JPEG_ROW_INDEX_MAGIC);
     return self && !self->budget->is_full;
 }
 
-learned_rows_entry_t *
-learned_rows_lend (learned_rows_t *self, uint32_t id)
+jpeg_row_index_entry_t *
+jpeg_row_index_lend (jpeg_row_index_t *self, uint32_t id)
 {
-    assert (!self || (self->magic == LEARNED_ROWS_MAGIC && id < self->samples));
-    learned_rows_entry_t *entry = self? self->entries [id]: NULL;
+    assert (!self || (self->magic == JPEG_ROW_INDEX_MAGIC && id < self->samples));
+    jpeg_row_index_entry_t *entry = self? self->entries [id]: NULL;
     if (entry)
         entry->users++;
     return entry;
 }
 
 void
-learned_rows_release (learned_rows_entry_t *entry)
+jpeg_row_index_release (jpeg_row_index_entry_t *entry)
 {
     if (!entry)
         return;
@@ -121,20 +121,20 @@ learned_rows_release (learned_rows_entry_t *entry)
         free (entry);
 }
 
-learned_rows_entry_t *
-learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
+jpeg_row_index_entry_t *
+jpeg_row_index_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
 {
     assert (size > 0 && size <= UINT32_MAX);
-    learned_rows_entry_t *entry = malloc (sizeof *entry + size);
+    jpeg_row_index_entry_t *entry = malloc (sizeof *entry + size);
     if (!entry)
         return NULL;
-    *entry = (learned_rows_entry_t) { .checksum = checksum, .users = 1, .size = (uint32_t) size };
+    *entry = (jpeg_row_index_entry_t) { .checksum = checksum, .users = 1, .size = (uint32_t) size };
     memcpy (entry->bytes, bytes, size);
     return entry;
 }
 
 bool
-learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
+jpeg_row_index_tell (const jpeg_row_index_entry_t *entry, decoder_file_t *file)
 {
     if (!entry || entry->checksum != pack_index_checksum (file->bytes, file->size))
         return false;
@@ -144,22 +144,22 @@ learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
 }
 
 //  Of many files nothing is found, ever: these need no checksum.
-learned_rows_entry_t *
-learned_rows_found (decoder_t *decoder, const decoder_file_t *file, const learned_rows_entry_t *told)
+jpeg_row_index_entry_t *
+jpeg_row_index_found (decoder_t *decoder, const decoder_file_t *file, const jpeg_row_index_entry_t *told)
 {
     const uint8_t *rows;
     size_t size = decoder_learned (decoder, &rows);
     if (size == 0)
         return NULL;
-    return learned_rows_entry (told? told->checksum: pack_index_checksum (file->bytes, file->size), rows,
+    return jpeg_row_index_entry (told? told->checksum: pack_index_checksum (file->bytes, file->size), rows,
         size);
 }
 
 void
-learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry)
+jpeg_row_index_keep (jpeg_row_index_t *self, uint32_t id, jpeg_row_index_entry_t *entry)
 {
-    assert (self->magic == LEARNED_ROWS_MAGIC && id < self->samples);
-    learned_rows_budget_t *budget = self->budget;
+    assert (self->magic == JPEG_ROW_INDEX_MAGIC && id < self->samples);
+    jpeg_row_index_budget_t *budget = self->budget;
     if (self->entries [id] && self->entries [id]->checksum != entry->checksum)
         s_give_up (self, id);
     size_t known_bytes = self->entries [id]? s_bytes (self->entries [id]): 0;
@@ -175,13 +175,13 @@ learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entr
     }
     //  A large entry may have no room where small ones still have.
     budget->is_full |= is_more && budget->bytes_max - budget->bytes < budget->bytes_max / FREE_PART;
-    learned_rows_release (entry);
+    jpeg_row_index_release (entry);
 }
 
 uint32_t
-learned_rows_samples (const learned_rows_t *self)
+jpeg_row_index_samples (const jpeg_row_index_t *self)
 {
-    assert (self->magic == LEARNED_ROWS_MAGIC);
+    assert (self->magic == JPEG_ROW_INDEX_MAGIC);
     return self->known;
 }
 
@@ -206,14 +206,14 @@ _Static_assert (sizeof (header_t) == 48 && sizeof (record_t) == 16, "drawn in th
 _Static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "written as they are");
 
 int
-learned_rows_path (const char *folder, const char *fingerprint, char *path, size_t size)
+jpeg_row_index_path (const char *folder, const char *fingerprint, char *path, size_t size)
 {
     int length = snprintf (path, size, "%s/%.32s.rows", folder, fingerprint);
     return length >= 0 && (size_t) length < size? 0: -ENAMETOOLONG;
 }
 
 static header_t
-s_header (const learned_rows_t *self, const char *fingerprint)
+s_header (const jpeg_row_index_t *self, const char *fingerprint)
 {
     header_t header = { .samples = self->samples, .entries = self->known };
     assert (strlen (fingerprint) == FINGERPRINT_BYTES);
@@ -246,23 +246,23 @@ s_is_whole (const uint8_t *at, const uint8_t *end, const header_t *header)
 }
 
 static int
-s_take_entries (learned_rows_t *self, const uint8_t *at, uint32_t count)
+s_take_entries (jpeg_row_index_t *self, const uint8_t *at, uint32_t count)
 {
-    for (; count > 0 && learned_rows_has_room (self); count--) {
+    for (; count > 0 && jpeg_row_index_has_room (self); count--) {
         record_t record;
         memcpy (&record, at, sizeof record);
         at += sizeof record;
-        learned_rows_entry_t *entry = learned_rows_entry (record.checksum, at, record.size);
+        jpeg_row_index_entry_t *entry = jpeg_row_index_entry (record.checksum, at, record.size);
         if (!entry)
             return -ENOMEM;
-        learned_rows_keep (self, record.id, entry);
+        jpeg_row_index_keep (self, record.id, entry);
         at += record.size;
     }
     return 0;
 }
 
 static int
-s_take (learned_rows_t *self, const uint8_t *bytes, size_t size, const char *fingerprint)
+s_take (jpeg_row_index_t *self, const uint8_t *bytes, size_t size, const char *fingerprint)
 {
     header_t header, expected = s_header (self, fingerprint);
     uint64_t checksum;
@@ -280,7 +280,7 @@ s_take (learned_rows_t *self, const uint8_t *bytes, size_t size, const char *fin
 }
 
 int
-learned_rows_load (learned_rows_t *self, const char *path, const char *fingerprint)
+jpeg_row_index_load (jpeg_row_index_t *self, const char *path, const char *fingerprint)
 {
     char *bytes;
     size_t size;
@@ -304,7 +304,7 @@ learned_rows_load (learned_rows_t *self, const char *path, const char *fingerpri
 
 //  The file's bytes, malloc'ed; NULL: no memory.
 static char *
-s_text (learned_rows_t *self, const char *fingerprint, size_t *size_p)
+s_text (jpeg_row_index_t *self, const char *fingerprint, size_t *size_p)
 {
     char *text = NULL;
     FILE *stream = open_memstream (&text, size_p);
@@ -313,13 +313,13 @@ s_text (learned_rows_t *self, const char *fingerprint, size_t *size_p)
     header_t header = s_header (self, fingerprint);
     fwrite (&header, sizeof header, 1, stream);
     for (uint32_t id = 0; id < header.samples; id++) {
-        learned_rows_entry_t *entry = learned_rows_lend (self, id);
+        jpeg_row_index_entry_t *entry = jpeg_row_index_lend (self, id);
         if (!entry)
             continue;
         record_t record = { .id = id, .size = entry->size, .checksum = entry->checksum };
         fwrite (&record, sizeof record, 1, stream);
         fwrite (entry->bytes, entry->size, 1, stream);
-        learned_rows_release (entry);
+        jpeg_row_index_release (entry);
     }
     bool fine = fflush (stream) == 0;
     uint64_t checksum = fine? pack_index_checksum (text, *size_p): 0;
@@ -365,7 +365,7 @@ s_lock_folder (const char *path, int *fd_p)
 }
 
 static int
-s_save (learned_rows_t *self, const char *path, const char *fingerprint)
+s_save (jpeg_row_index_t *self, const char *path, const char *fingerprint)
 {
     char partial [PATH_MAX];
     int length = snprintf (partial, sizeof partial, "%s.new", path);
@@ -386,7 +386,7 @@ s_save (learned_rows_t *self, const char *path, const char *fingerprint)
 }
 
 int
-learned_rows_save (learned_rows_t *self, const char *path, const char *fingerprint)
+jpeg_row_index_save (jpeg_row_index_t *self, const char *path, const char *fingerprint)
 {
     if (!self->is_changed)
         return 0;

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "effort.h"
-#include "learned_rows.h"
+#include "jpeg_row_index.h"
 #include "power_calls.h"
 #include "seed.h"
 
@@ -27,8 +27,8 @@ static const char FINGERPRINT [] = "0123456789abcdef0123456789abcdef", OTHER [] 
 
 typedef struct {
     char folder [64], path [128];
-    learned_rows_budget_t budget;
-    learned_rows_t *rows;
+    jpeg_row_index_budget_t budget;
+    jpeg_row_index_t *rows;
 } scene_t;
 
 static int
@@ -38,9 +38,9 @@ s_set_up (void **state)
     assert_non_null (self);
     strcpy (self->folder, "/tmp/tureen-rows-XXXXXX");
     assert_non_null (mkdtemp (self->folder));
-    assert_int_equal (learned_rows_path (self->folder, FINGERPRINT, self->path, sizeof self->path), 0);
+    assert_int_equal (jpeg_row_index_path (self->folder, FINGERPRINT, self->path, sizeof self->path), 0);
     self->budget.bytes_max = 1 << 20;
-    self->rows = learned_rows_new (SAMPLES, &self->budget);
+    self->rows = jpeg_row_index_new (SAMPLES, &self->budget);
     assert_non_null (self->rows);
     *state = self;
     return 0;
@@ -50,7 +50,7 @@ static int
 s_tear_down (void **state)
 {
     scene_t *self = *state;
-    learned_rows_destroy (&self->rows);
+    jpeg_row_index_destroy (&self->rows);
     unlink (self->path);
     assert_int_equal (rmdir (self->folder), 0);         //  nothing else is left
     free (self);
@@ -72,7 +72,7 @@ s_learn_until (scene_t *self, uint32_t end)
         uint8_t bytes [BYTES_MAX];
         size_t size = 1 + test_below (&random, BYTES_MAX);
         memset (bytes, (int) id, size);
-        learned_rows_keep (self->rows, id, learned_rows_entry (s_checksum (id), bytes, size));
+        jpeg_row_index_keep (self->rows, id, jpeg_row_index_entry (s_checksum (id), bytes, size));
     }
 }
 
@@ -87,11 +87,11 @@ static void
 s_check (const scene_t *self)
 {
     for (uint32_t id = 0; id < SAMPLES; id++) {
-        learned_rows_entry_t *entry = learned_rows_lend (self->rows, id);
+        jpeg_row_index_entry_t *entry = jpeg_row_index_lend (self->rows, id);
         assert_true (!entry || (id % 3 == 0 && entry->checksum == s_checksum (id)));
         for (uint32_t at = 0; entry && at < entry->size; at++)
             assert_int_equal (entry->bytes [at], id);
-        learned_rows_release (entry);
+        jpeg_row_index_release (entry);
     }
 }
 
@@ -99,8 +99,8 @@ s_check (const scene_t *self)
 static void
 s_forget (scene_t *self)
 {
-    learned_rows_destroy (&self->rows);
-    self->rows = learned_rows_new (SAMPLES, &self->budget);
+    jpeg_row_index_destroy (&self->rows);
+    self->rows = jpeg_row_index_new (SAMPLES, &self->budget);
     assert_non_null (self->rows);
 }
 
@@ -129,20 +129,20 @@ static void
 what_is_written_is_read (void **state)
 {
     scene_t *self = *state;
-    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -ENOENT);
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), -ENOENT);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     assert_int_equal (access (self->path, F_OK), -1);           //  there was nothing to say
     s_learn (self);
-    uint32_t known = learned_rows_samples (self->rows);
+    uint32_t known = jpeg_row_index_samples (self->rows);
     size_t bytes = self->budget.bytes;
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     s_forget (self);
-    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
-    assert_int_equal (learned_rows_samples (self->rows), known);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_samples (self->rows), known);
     assert_int_equal (self->budget.bytes, bytes);
     s_check (self);
     assert_int_equal (unlink (self->path), 0);
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     assert_int_equal (access (self->path, F_OK), -1);           //  and there is no news
 }
 
@@ -153,23 +153,23 @@ damage_is_refused (void **state)
     scene_t *self = *state;
     static uint8_t bytes [FILE_MAX];
     s_learn (self);
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     size_t size = s_read (self, bytes);
     s_forget (self);
     for (size_t cut = 0; cut < size; cut += cut < 200? 1: 37) {
         s_write (self, bytes, cut);
-        assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
+        assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
     }
     for (size_t at = 0; at < size; at += at < 200? 1: 37) {
         bytes [at] ^= 1;
         s_write (self, bytes, size);
-        assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
+        assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
         bytes [at] ^= 1;
     }
-    assert_int_equal (learned_rows_samples (self->rows), 0);
+    assert_int_equal (jpeg_row_index_samples (self->rows), 0);
     s_write (self, bytes, size);
-    assert_int_equal (learned_rows_load (self->rows, self->path, OTHER), -EBADMSG);
-    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, OTHER), -EBADMSG);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), 0);
 }
 
 //  Guards: with less room, what fits is taken; and a table that cannot be written is told.
@@ -178,16 +178,16 @@ limits (void **state)
 {
     scene_t *self = *state;
     s_learn (self);
-    assert_int_equal (learned_rows_save (self->rows, "/nowhere/rows", FINGERPRINT), -ENOENT);
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
-    uint32_t known = learned_rows_samples (self->rows);
+    assert_int_equal (jpeg_row_index_save (self->rows, "/nowhere/rows", FINGERPRINT), -ENOENT);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
+    uint32_t known = jpeg_row_index_samples (self->rows);
     self->budget.bytes_max = self->budget.bytes / 2;
     s_forget (self);
-    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
-    assert_in_range (learned_rows_samples (self->rows), 1, known - 1);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), 0);
+    assert_in_range (jpeg_row_index_samples (self->rows), 1, known - 1);
     assert_true (self->budget.bytes <= self->budget.bytes_max);
     char path [40];
-    assert_int_equal (learned_rows_path ("/a/folder", FINGERPRINT, path, sizeof path), -ENAMETOOLONG);
+    assert_int_equal (jpeg_row_index_path ("/a/folder", FINGERPRINT, path, sizeof path), -ENAMETOOLONG);
 }
 
 //  Guards: a server that is killed while it saves leaves nothing that the next save does not replace.
@@ -201,14 +201,14 @@ killed_while_it_saves (void **state)
         struct rlimit none = { 0 }, little = { 100, 100 };
         setrlimit (RLIMIT_CORE, &none);
         setrlimit (RLIMIT_FSIZE, &little);
-        _exit (learned_rows_save (self->rows, self->path, FINGERPRINT) == 0? 0: 1);
+        _exit (jpeg_row_index_save (self->rows, self->path, FINGERPRINT) == 0? 0: 1);
     }
     int status;
     assert_int_equal (waitpid (child, &status, 0), child);
     assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGXFSZ);
     assert_int_equal (scratch_entries (self->folder), 1);
-    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -ENOENT);
-    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (jpeg_row_index_load (self->rows, self->path, FINGERPRINT), -ENOENT);
+    assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     assert_int_equal (scratch_entries (self->folder), 1);
 }
 
@@ -224,29 +224,29 @@ power_is_lost (void **state)
     size_t whole = 0, damaged = 0, absent = 0;
     char lost [80], path [160];
     snprintf (lost, sizeof lost, "%s/lost", self->folder);
-    assert_int_equal (learned_rows_path (lost, FINGERPRINT, path, sizeof path), 0);
+    assert_int_equal (jpeg_row_index_path (lost, FINGERPRINT, path, sizeof path), 0);
     power_record (self->folder);
     for (size_t save = 0; save < SAVES; save++) {
         s_learn_until (self, ends [save]);
-        known [save] = learned_rows_samples (self->rows);
-        assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+        known [save] = jpeg_row_index_samples (self->rows);
+        assert_int_equal (jpeg_row_index_save (self->rows, self->path, FINGERPRINT), 0);
     }
     size_t all = power_stop ();
     for (unsigned int turn = 0; turn < EFFORT (600); turn++) {
         power_lose (lost, test_below (&random, all + 1), turn % 8? POWER_SOME_LOST: POWER_NONE_LOST, &random);
         s_forget (self);
-        int rc = learned_rows_load (self->rows, path, FINGERPRINT);
-        uint32_t samples = learned_rows_samples (self->rows);
+        int rc = jpeg_row_index_load (self->rows, path, FINGERPRINT);
+        uint32_t samples = jpeg_row_index_samples (self->rows);
         bool is_a_save = samples == known [0] || samples == known [1] || samples == known [2];
         if (rc? (rc != -EBADMSG && rc != -ENOENT) || samples > 0: !is_a_save)
             fail_msg ("turn %u: %d, rows of %u samples", turn, rc, samples);
         s_check (self);
         *(rc == 0? &whole: rc == -EBADMSG? &damaged: &absent) += 1;
         s_learn (self);
-        assert_int_equal (learned_rows_save (self->rows, path, FINGERPRINT), 0);
+        assert_int_equal (jpeg_row_index_save (self->rows, path, FINGERPRINT), 0);
         s_forget (self);
-        assert_int_equal (learned_rows_load (self->rows, path, FINGERPRINT), 0);
-        assert_int_equal (learned_rows_samples (self->rows), known [SAVES - 1]);
+        assert_int_equal (jpeg_row_index_load (self->rows, path, FINGERPRINT), 0);
+        assert_int_equal (jpeg_row_index_samples (self->rows), known [SAVES - 1]);
         power_remove (lost);
     }
     //  Of another seed, these need not all come.
