@@ -20,9 +20,9 @@
 #include "budget.h"
 #include "catalogue.h"
 #include "clock.h"
+#include "dataset_source.h"
 #include "job.h"
 #include "layout.h"
-#include "source.h"
 #include "tasks.h"
 #include "tenant.h"
 
@@ -51,7 +51,7 @@ typedef struct {
 
 typedef struct {
     options_t options;
-    source_t source;
+    dataset_source_t source;
     device_t *device;
     broker_t *broker;
     dataset_t *dataset;

@@ -113,7 +113,7 @@ s_tell_warnings (const data_warnings_t *warnings, FILE *out)
 }
 
 static void
-s_warn (const source_t *source, FILE *out)
+s_warn (const dataset_source_t *source, FILE *out)
 {
     const catalogue_t *catalogue = source->catalogue;
     char unreadable [ERROR_BYTES];
@@ -187,7 +187,7 @@ s_describe_list (const char *name, const catalogue_t *catalogue, size_t field, F
 static void
 s_find_object (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
 {
-    const source_field_t *field = context;
+    const dataset_source_field_t *field = context;
     *begin = catalogue_place (field->catalogue, (uint32_t) object, field->number);
     *bytes = catalogue_file_bytes (field->catalogue, (uint32_t) object, field->number);
 }
@@ -196,12 +196,12 @@ s_find_object (const void *context, uint64_t object, uint64_t *begin, uint64_t *
 static bool
 s_share_field (const served_sets_t *self, served_t *served, size_t field)
 {
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     int rc;
     const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
     if (!self->cluster || !blocks)
         return true;
-    source->shared [field] = (source_field_t) { .catalogue = source->catalogue, .number = field };
+    source->shared [field] = (dataset_source_field_t) { .catalogue = source->catalogue, .number = field };
     cluster_data_t data = { .blocks = blocks,
         .store = store_name (catalogue_store (source->catalogue, field)),
         .objects = catalogue_samples (source->catalogue), .find = s_find_object,
@@ -225,7 +225,7 @@ s_describe_folder (const served_sets_t *self, const served_t *served, FILE *out)
 static bool
 s_place_folder (served_sets_t *self, served_t *served, char **error_p)
 {
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
         const store_t *store = catalogue_store (source->catalogue, field);
         dev_t number = store? 0: catalogue_device (source->catalogue, field);
@@ -245,14 +245,14 @@ s_place_folder (served_sets_t *self, served_t *served, char **error_p)
 static size_t
 s_sample_bytes (void *user, uint32_t id)
 {
-    const source_t *source = user;
+    const dataset_source_t *source = user;
     return pack_sample_bytes (source->pack, id);
 }
 
 static uint32_t
 s_piece (void *user, uint64_t pool_samples)
 {
-    const source_t *source = user;
+    const dataset_source_t *source = user;
     uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
     double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
     //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little if the pool is
@@ -261,25 +261,25 @@ s_piece (void *user, uint64_t pool_samples)
     least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
     if (source->piece_set)
         return source->piece_set < RAW_PIECE_MAX? source->piece_set: RAW_PIECE_MAX;
-    return cost_piece (device_cost (source_device (source, 0)), sample_bytes, READS_TOGETHER, pool_samples,
-        (uint32_t) least, RAW_PIECE_MAX);
+    return cost_piece (device_cost (dataset_source_device (source, 0)), sample_bytes, READS_TOGETHER,
+        pool_samples, (uint32_t) least, RAW_PIECE_MAX);
 }
 
 static bool
 s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
 {
-    const source_t *source = user;
+    const dataset_source_t *source = user;
     //  Reads take whole blocks, also for empty files.
     double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
     double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
-    return cost_prefers_singles (device_cost (source_device (source, 0)), samples, single_bytes,
+    return cost_prefers_singles (device_cost (dataset_source_device (source, 0)), samples, single_bytes,
         together_bytes, READS_TOGETHER);
 }
 
 //  Adds the volume to the files of its device.  False: the device is unknown, and errno has the reason.
 static bool
-s_add_volume (const served_sets_t *self, devices_t *devices, source_volume_t *volume, const char *path,
-    size_t span)
+s_add_volume (const served_sets_t *self, devices_t *devices, dataset_source_volume_t *volume,
+    const char *path, size_t span)
 {
     struct stat status;
     if (stat (path, &status))
@@ -291,7 +291,8 @@ s_add_volume (const served_sets_t *self, devices_t *devices, source_volume_t *vo
 
 //  The same with a volume in a store.  False: no memory.
 static bool
-s_add_object (const served_sets_t *self, devices_t *devices, source_t *source, uint32_t volume, size_t span)
+s_add_object (const served_sets_t *self, devices_t *devices, dataset_source_t *source, uint32_t volume,
+    size_t span)
 {
     const pack_t *pack = source->pack;
     device_t *device = source->volumes [volume].device = s_device (devices, self->options, 0,
@@ -318,7 +319,7 @@ s_find_volume (const void *context, uint64_t object, uint64_t *begin, uint64_t *
 static bool
 s_share_pack (const served_sets_t *self, served_t *served)
 {
-    const source_t *source = &served->source;
+    const dataset_source_t *source = &served->source;
     int rc;
     const block_data_t *blocks = pack_blocks (source->pack, &rc);
     cluster_data_t data = { .blocks = blocks, .store = store_name (pack_store (source->pack)),
@@ -363,7 +364,7 @@ s_probe_store (device_t *device, const pack_t *pack)
 static bool
 s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices, size_t span, char **error_p)
 {
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     uint32_t volumes = pack_volumes (source->pack);
     source->breaks = calloc (volumes + 1, sizeof *source->breaks);
     source->volumes = calloc (volumes + 1, sizeof *source->volumes);
@@ -445,7 +446,7 @@ s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FI
 static bool
 s_place_pack (served_sets_t *self, served_t *served, char **error_p)
 {
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     size_t least;
     if (pack_store (source->pack) && !s_share_pack (self, served))
         return s_fail (error_p, "no memory for the cluster's data sets");
@@ -462,7 +463,7 @@ s_place_pack (served_sets_t *self, served_t *served, char **error_p)
 
 //  Writes one line of the log.  A file that is damaged costs what was known, and nothing else.
 static void
-s_load_rows (const options_t *options, const source_t *source, const char *name, FILE *out)
+s_load_rows (const options_t *options, const dataset_source_t *source, const char *name, FILE *out)
 {
     char path [PATH_MAX];
     const char *fingerprint = catalogue_fingerprint (source->catalogue);
@@ -482,7 +483,7 @@ s_load_rows (const options_t *options, const source_t *source, const char *name,
 
 //  The broker's thread, also while tasks have entries.
 static void
-s_save_rows (const options_t *options, const source_t *source, bool tells)
+s_save_rows (const options_t *options, const dataset_source_t *source, bool tells)
 {
     char path [PATH_MAX];
     const char *fingerprint = catalogue_fingerprint (source->catalogue);
@@ -498,7 +499,7 @@ s_save_rows (const options_t *options, const source_t *source, bool tells)
 static bool
 s_find_rows (const served_sets_t *self, served_t *served, FILE *out, char **error_p)
 {
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     if (served->rows.bytes_max == 0 || source->jpeg_warnings_max != UINT32_MAX)
         return true;
     source->rows = jpeg_row_index_new (catalogue_samples (source->catalogue), &served->rows);
@@ -514,7 +515,7 @@ s_find (const served_sets_t *self, served_t *served, devices_t *devices, progres
     char **error_p)
 {
     const options_dataset_t *wanted = &served->wanted;
-    source_t *source = &served->source;
+    dataset_source_t *source = &served->source;
     char error [ERROR_BYTES];
     *error_p = NULL;
     //  At the start it may be here already, because another one goes by its classes.
@@ -585,10 +586,10 @@ s_open_devices (served_sets_t *self, served_t *served, size_t before, char **err
 }
 
 static bool
-s_uses_device (const source_t *source, const device_t *device)
+s_uses_device (const dataset_source_t *source, const device_t *device)
 {
     const device_t *part;
-    for (size_t index = 0; (part = source_device (source, index)); index++)
+    for (size_t index = 0; (part = dataset_source_device (source, index)); index++)
         if (part == device)
             return true;
     return false;
@@ -1016,7 +1017,7 @@ served_discard (served_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    source_t *source = &self->source;
+    dataset_source_t *source = &self->source;
     for (size_t index = 0; index < self->devices.count; index++)
         device_destroy (&self->devices.all [index]);
     free (self->devices.all);

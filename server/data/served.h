@@ -20,9 +20,9 @@
 #include <jansson.h>
 #include "broker.h"
 #include "dataset.h"
+#include "dataset_source.h"
 #include "options.h"
 #include "progress.h"
-#include "source.h"
 #include "tasks.h"
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
 
 //  A data set: what was asked for, what was found, and what stands for it in the broker.
 typedef struct {
-    source_t source;                    //  first, so that dataset_user leads back here
+    dataset_source_t source;            //  first, so that dataset_user leads back here
     options_dataset_t wanted;
     char *real;                         //  its folder without links; NULL: not known
     uint64_t tenants;                   //  a bit for each tenant of the settings that may use it beside what

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "connection.h"
+#include "dataset_source.h"
 #include "job.h"
 #include "rendezvous.h"
 #include "reply.h"
 #include "rlimits.h"
-#include "source.h"
 #include "tenant.h"
 
 struct arrivals {
@@ -129,7 +129,7 @@ static char *
 s_describe (const arrivals_t *self, const join_t *join, const rank_t *rank, const char *token)
 {
     const job_t *job = rank_job (rank);
-    const catalogue_t *catalogue = source_of (join->terms.dataset)->catalogue;
+    const catalogue_t *catalogue = dataset_source_of (join->terms.dataset)->catalogue;
     uint32_t class_count = catalogue_classes (catalogue);
     const char **classes = class_count? calloc (class_count, sizeof *classes): NULL;
     for (uint32_t label = 0; classes && label < class_count; label++)

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
+#include "dataset_source.h"
 #include "job.h"
 #include "json_text.h"
 #include "rank.h"
-#include "source.h"
 #include "tenant.h"
 
 int
@@ -160,13 +160,13 @@ connection_label (const broker_t *broker, rank_t *rank, const char *reason, conn
 
 //  The names of the devices that it lies on, each once.
 static json_t *
-s_devices (const source_t *source)
+s_devices (const dataset_source_t *source)
 {
     json_t *names = json_array ();
     const device_t *device;
-    for (size_t part = 0, before; (device = source_device (source, part)); part++) {
+    for (size_t part = 0, before; (device = dataset_source_device (source, part)); part++) {
         char name [DEVICE_NAME_BYTES];
-        for (before = 0; source_device (source, before) != device; before++);
+        for (before = 0; dataset_source_device (source, before) != device; before++);
         if (before == part)
             json_array_append_new (names, json_string (device_name (device, name)));
     }
@@ -175,9 +175,9 @@ s_devices (const source_t *source)
 
 //  Of single objects in a store: from where their bytes came, as a pack's status has it.
 static json_t *
-s_objects (const source_t *source)
+s_objects (const dataset_source_t *source)
 {
-    const source_objects_t *objects = &source->objects;
+    const dataset_source_objects_t *objects = &source->objects;
     json_t *object = json_pack ("{s:I, s:f, s:I, s:f, s:I, s:f, s:I, s:I}", "source_bytes",
         (json_int_t) objects->source_bytes, "source_seconds", (double) objects->source_ns / 1e9,
         "block_cache_bytes", (json_int_t) objects->cached_bytes, "block_cache_seconds",
@@ -198,7 +198,7 @@ s_objects (const source_t *source)
 }
 
 static void
-s_describe (const source_t *source, json_t *object, bool sees_all)
+s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
 {
     const catalogue_t *catalogue = source->catalogue;
     json_t *fields = json_array (), *folders = json_array (), *labels = json_array ();
@@ -272,7 +272,7 @@ connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all)
     json_array_foreach (datasets, index, object) {
         dataset_t *dataset = dataset_named (broker, NULL,
             json_string_value (json_object_get (object, "name")));
-        s_describe (source_of (dataset), object, sees_all);
-        s_describe_warnings (source_of (dataset)->warnings, datasets, object);
+        s_describe (dataset_source_of (dataset), object, sees_all);
+        s_describe_warnings (dataset_source_of (dataset)->warnings, datasets, object);
     }
 }

@@ -7,10 +7,10 @@
 #include <sys/random.h>
 #include <xxhash.h>
 #include "budget.h"
+#include "dataset_source.h"
 #include "job.h"
 #include "json_text.h"
 #include "needed.h"
-#include "source.h"
 
 //  Work of about a millisecond: bytes of frames, or samples of the data set, because a short frame can mean
 //  all samples.
@@ -48,7 +48,8 @@ s_is_at (const dataset_t *dataset, const char *name, const char *path, refusal_t
 {
     if (!path)
         return true;
-    json_t *text = needed_memory (json_text_of_path (catalogue_root (source_of (dataset)->catalogue)));
+    const catalogue_t *catalogue = dataset_source_of (dataset)->catalogue;
+    json_t *text = needed_memory (json_text_of_path (catalogue_root (catalogue)));
     bool good = strcmp (json_string_value (text), path) == 0 || refuse (refusal, "unknown_dataset",
         "data set '%s' of this server is %s by now, and this client means %s: add that one under a name of "
         "its own (tureen add)", name, json_string_value (text), path);
@@ -84,9 +85,9 @@ s_cost (const join_t *self, uint32_t most_ms, refusal_t *refusal)
 static bool
 s_pipeline (join_t *self, const pipeline_t *like, refusal_t *refusal)
 {
-    const catalogue_t *catalogue = source_of (self->terms.dataset)->catalogue;
+    const catalogue_t *catalogue = dataset_source_of (self->terms.dataset)->catalogue;
     pipeline_source_t source = { .count = catalogue_fields (catalogue) };
-    source.customs = customs_list (source_of (self->terms.dataset)->customs, &source.custom_count);
+    source.customs = customs_list (dataset_source_of (self->terms.dataset)->customs, &source.custom_count);
     for (size_t field = 0; field < source.count; field++)
         source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
             .is_mask = catalogue_field_is_mask (catalogue, field) };
@@ -111,7 +112,7 @@ s_layout (join_t *self, refusal_t *refusal)
     uint32_t batch_size = self->request.batch_size;
     layout_t *layout = &self->layout;
     layout_status_t status = layout_of (layout, self->terms.pipeline,
-        source_of (self->terms.dataset)->catalogue, batch_size);
+        dataset_source_of (self->terms.dataset)->catalogue, batch_size);
     const reply_field_t *last = &layout->fields [layout->count - 1];
     if (status == LAYOUT_SAME_NAME)
         return refuse (refusal, "bad_request",
@@ -176,7 +177,7 @@ static bool
 s_same_dataset (join_t *self, refusal_t *refusal)
 {
     const request_resume_t *resume = &self->request.resume;
-    const char *fingerprint = catalogue_fingerprint (source_of (self->terms.dataset)->catalogue);
+    const char *fingerprint = catalogue_fingerprint (dataset_source_of (self->terms.dataset)->catalogue);
     return !resume->given || strcmp (resume->fingerprint, fingerprint) == 0
         || refuse (refusal, "bad_state",
         "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
@@ -245,8 +246,8 @@ static uint64_t
 s_parts_key (const join_t *self)
 {
     char text [REQUEST_NAME_BYTES_MAX + WIRE_DATA_BYTES + 2];
-    snprintf (text, sizeof text, "%s\n%s", catalogue_fingerprint (source_of (self->terms.dataset)->catalogue),
-        self->digest.text);
+    snprintf (text, sizeof text, "%s\n%s",
+        catalogue_fingerprint (dataset_source_of (self->terms.dataset)->catalogue), self->digest.text);
     return XXH3_64bits (text, strlen (text));
 }
 
@@ -319,7 +320,7 @@ static request_digest_t
 s_partition (const join_t *self)
 {
     const request_join_t *request = &self->request;
-    const source_t *source = source_of (self->terms.dataset);
+    const dataset_source_t *source = dataset_source_of (self->terms.dataset);
     char text [PARTITION_TEXT_BYTES];
     request_digest_t cut = { "" }, order = { "" };
     if (self->terms.parts.cut)

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dataset_source.h"
 #include "decoder.h"
 #include "describe.h"
 #include "explain.h"
 #include "job.h"
 #include "reply.h"
-#include "source.h"
 #include "tenant.h"
 
 enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
@@ -20,7 +20,7 @@ typedef struct {
     bool is_asked;              //  the entry is in use
     explanation_t explanation;
     dataset_t *dataset;         //  held, for its source
-    const source_t *source;
+    const dataset_source_t *source;
     peer_t peer;
     uint64_t job, tag;
     tenant_t *tenant;           //  of the client that asks: pays for the worker
@@ -187,7 +187,7 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
             "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
     *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done,
-        .context = self }, .dataset = job_dataset (job), .source = source_of (job_dataset (job)),
+        .context = self }, .dataset = job_dataset (job), .source = dataset_source_of (job_dataset (job)),
         .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!explain_sample (self->broker, job, &request, &question->explanation, refusal))

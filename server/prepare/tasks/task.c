@@ -65,7 +65,7 @@ task_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
     char path [PATH_MAX + TASK_PATH_BYTES];
     pack_volume_path (pack, where.volume, path, sizeof path);
     snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
-        (unsigned long long) where.offset, source_error (range->source, range->request.rc));
+        (unsigned long long) where.offset, dataset_source_error (range->source, range->request.rc));
 }
 
 //  An explanation or the ids of a join may be any tenant's: only those that see all see it.

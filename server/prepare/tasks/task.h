@@ -7,9 +7,9 @@
 #define TASK_H
 #include <stdatomic.h>
 #include "catalogue.h"
+#include "dataset_source.h"
 #include "device.h"
 #include "jpeg_row_index.h"
-#include "source.h"
 #include "tasks.h"
 
 enum {
@@ -24,7 +24,7 @@ typedef struct task {
     int64_t due_ms;                 //  at rest: until then
     task_kind_t kind;
     const pipeline_t *pipeline;     //  one reference
-    const source_t *source;
+    const dataset_source_t *source;
     pipeline_key_t key;
     uint64_t worker_ns;             //  processor time that it has taken, of the worker's thread and of an
                                     //  operation of the operator's own
@@ -66,7 +66,7 @@ typedef struct range {
     int64_t due_ms;                 //  at rest: until then
     reader_request_t request;
     raw_request_t *raw;
-    source_t *source;               //  the thread uses its pack
+    dataset_source_t *source;       //  the thread uses its pack
     device_t *device;
 } range_t;
 

@@ -9,12 +9,12 @@
 #include <unistd.h>
 #include "budget.h"
 #include "clock.h"
+#include "dataset_source.h"
 #include "decoder.h"
 #include "job.h"
 #include "patience.h"
 #include "pool.h"
 #include "ready_tasks.h"
-#include "source.h"
 #include "task.h"
 #include "version.h"
 
@@ -281,7 +281,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->kind = kind;
     task->pipeline = pipeline_hold (pipeline);
     task->key = key;
-    task->source = source_of (dataset);
+    task->source = dataset_source_of (dataset);
     task->outcome = OUTCOME_READY;
     task->told = task->learned = NULL;
     task->has_room = task->is_unread = task->is_starved = task->is_clipped = false;
@@ -350,7 +350,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
             where.volume,
             pack_position (pack, task_id (task)) / pack_chunk_samples (pack),
-            source_error (task->source, raw->rc));
+            dataset_source_error (task->source, raw->rc));
         task_blame (task, OUTCOME_BAD, 0, what);
     }
     s_hand_out (self, task);
@@ -382,11 +382,11 @@ tasks_read (tasks_t *self, raw_request_t *raw)
     assert (range);                 //  the broker hands out no more than budget_reads_most
     self->free_range = range->next;
     range->raw = raw;
-    range->source = source_of (dataset_of_request (self->broker, raw));
+    range->source = dataset_source_of (dataset_of_request (self->broker, raw));
     pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
     if (where.bytes == 0)           //  empty files: the header's first byte stands in for nothing
         where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
-    const source_volume_t *volume = &range->source->volumes [where.volume];
+    const dataset_source_volume_t *volume = &range->source->volumes [where.volume];
     range->device = volume->device;
     range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file,
         .offset = where.offset,
@@ -591,6 +591,20 @@ s_files_done (tasks_t *self, task_t *task)
     }
 }
 
+//  Of a single object.
+static void
+s_count_read (dataset_source_objects_t *objects, const reader_request_t *request)
+{
+    objects->source_bytes += request->read_bytes;
+    objects->source_ns += request->read_bytes? request->wait_ns: 0;
+    objects->cached_bytes += request->cached_bytes;
+    objects->cached_ns += request->cached_ns;
+    objects->peer_bytes += request->peer_bytes;
+    objects->peer_ns += request->peer_ns;
+    objects->gets += request->gets;
+    objects->slow_gets += request->slow_gets;
+}
+
 static void
 s_collect_read (tasks_t *self, reader_request_t *request)
 {
@@ -599,7 +613,7 @@ s_collect_read (tasks_t *self, reader_request_t *request)
         return;
     }
     task_t *task = request->user;
-    source_count_read (source_of (version_dataset (self->broker, task->version)), request);
+    s_count_read (&dataset_source_of (version_dataset (self->broker, task->version))->objects, request);
     if (--task->unread == 0)
         s_files_done (self, task);
 }

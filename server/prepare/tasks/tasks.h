@@ -73,7 +73,7 @@ int tasks_lend (tasks_t *self, void *router, log_t *log) __attribute__ ((warn_un
 //  The workers, for their messages and `status`; NULL: tasks_lend was not called.
 remote_workers_t *tasks_remote_workers (const tasks_t *self);
 
-//  dataset_user of every data set is its source_t (source.h).
+//  dataset_user of every data set is its dataset_source_t (dataset_source.h).
 void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of its batch, in the slot that begins at slot.

@@ -367,7 +367,7 @@ s_join (world_t *world, const char *name, uint64_t epochs)
     if (pipeline_new (&world->pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    assert_int_equal (layout_of (&world->layout, world->pipeline, source_of (dataset)->catalogue,
+    assert_int_equal (layout_of (&world->layout, world->pipeline, dataset_source_of (dataset)->catalogue,
         BATCH), LAYOUT_OK);
     world->ring = calloc (SLOTS, world->layout.slot_bytes);
     broker_terms_t join = { .dataset = dataset, .pipeline = world->pipeline, .world_size = 1,

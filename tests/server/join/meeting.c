@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "budget.h"
+#include "dataset_source.h"
 #include "frames.h"
-#include "source.h"
 #include "tenant.h"
 
 //  ---- the socket
@@ -54,7 +54,7 @@ meeting_assert_sent (size_t index, uint8_t peer, wire_kind_t kind, const char *f
 meeting_broker_t meeting_broker;
 meeting_tenants_t meeting_tenants;
 const char *meeting_shared_text;
-static source_t s_source;
+static dataset_source_t s_source;
 
 bool
 broker_allows (broker_t *self, const broker_terms_t *terms, int64_t now_ms, refusal_t *refusal)

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "connection.h"
+#include "dataset_source.h"
 #include "job.h"
 #include "rank.h"
-#include "source.h"
 #include "tenant.h"
 
 enum { SLOTS = 3, SLOT_BYTES = 4096 };
@@ -384,7 +384,7 @@ a_rank_in_the_log (void **state)
     s_world_size = 1;
 }
 
-static source_t s_source;
+static dataset_source_t s_source;
 
 dataset_t *
 dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
@@ -431,7 +431,7 @@ static void
 warnings_name_what_the_caller_may_know (void **state)
 {
     (void) state;
-    s_source = (source_t) { .warnings = (data_warnings_t *) &s_source };
+    s_source = (dataset_source_t) { .warnings = (data_warnings_t *) &s_source };
     for (int knows = 0; knows < 2; knows++) {
         json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train");
         if (knows)
@@ -453,7 +453,7 @@ devices_are_named_once (void **state)
 {
     (void) state;
     device_t one = { "8:1" }, other = { "8:17" };
-    s_source = (source_t) { .fields = { &one, &other, &one, &other }, .jpeg_warnings_max = 5 };
+    s_source = (dataset_source_t) { .fields = { &one, &other, &one, &other }, .jpeg_warnings_max = 5 };
     for (int sees_all = 0; sees_all < 2; sees_all++) {
         json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
         connection_describe_datasets (NULL, status, sees_all);

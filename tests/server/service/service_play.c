@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "dataset_source.h"
 #include "ring_server.h"
 #include "reply.h"
 #include "row.h"
-#include "source.h"
 #include "tasks.h"
 #include "tenant.h"
 #include "version.h"
@@ -39,7 +39,7 @@ struct play {
     connection_limit_t *connection_limit;
     log_t log;
     char log_text [LOG_BYTES];
-    source_t sources [2];
+    dataset_source_t sources [2];
     int64_t now_ms;
     uint64_t clock_ns, cost_ns;
     play_sent_t sent [PLAY_SENT_MAX];

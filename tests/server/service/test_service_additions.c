@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include "dataset_source.h"
 #include "service_play.h"
-#include "source.h"
 #include "service_asserts.h"
 
 #define ADD "{\"arguments\":[\"--dataset\",\"val=/val\"]}"

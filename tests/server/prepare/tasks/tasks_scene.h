@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "broker.h"
+#include "dataset_source.h"
 #include "layout.h"
-#include "source.h"
 #include "tasks.h"
 
 enum { SAMPLES = 40 };
@@ -51,8 +51,8 @@ extern uint64_t tasks_scene_wait_ns, tasks_scene_slower;        //  of the next 
 typedef struct {
     broker_t *broker;
     tasks_t *tasks;
-    source_t source;
-    source_volume_t volume;
+    dataset_source_t source;
+    dataset_source_volume_t volume;
     device_t *devices [2];          //  of images and packs, of masks
     const pipeline_t *pipeline;
     layout_t layout;

@@ -55,7 +55,7 @@ static struct {
     int64_t now_ns;
     ready_tasks_t ready;
     const pipeline_t *pipeline;
-    source_t source;
+    dataset_source_t source;
     log_t log;
     task_t *tasks;                      //  of samples under way, each in the place id % TASKS_MAX
     bool is_done [SAMPLES_MAX];

@@ -1,8 +1,8 @@
-/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where they
- *  lie, and how they are judged.
+/*  dataset_source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where
+ *  they lie, and how they are judged.
  */
-#ifndef SOURCE_H
-#define SOURCE_H
+#ifndef DATASET_SOURCE_H
+#define DATASET_SOURCE_H
 #include <stdint.h>
 #include "broker.h"
 #include "catalogue.h"
@@ -12,12 +12,11 @@
 #include "device.h"
 #include "jpeg_row_index.h"
 #include "pack.h"
-#include "reader.h"
 
 typedef struct {
     device_t *device;
     uint32_t file;                  //  the device's number of it
-} source_volume_t;
+} dataset_source_volume_t;
 
 //  Single objects of a store: from where their bytes came, and how long that took, each read its own time.
 typedef struct {
@@ -25,13 +24,13 @@ typedef struct {
     uint64_t cached_bytes, cached_ns;   //  the local disk's cache
     uint64_t peer_bytes, peer_ns;       //  other members of the cluster
     uint64_t gets, slow_gets;           //  all; of these, given up as far slower than others
-} source_objects_t;
+} dataset_source_objects_t;
 
 //  A field of single objects that other members keep too.
 typedef struct {
     const catalogue_t *catalogue;
     size_t number;
-} source_field_t;
+} dataset_source_field_t;
 
 typedef struct {
     catalogue_t *catalogue;
@@ -43,22 +42,22 @@ typedef struct {
     data_warnings_t *warnings;      //  the source's; NULL in tests
     jpeg_row_index_t *rows;         //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
-    source_field_t shared [CATALOGUE_FIELDS_MAX];   //  of plain files
-    source_objects_t objects;       //  the broker's thread's
-    source_volume_t *volumes;       //  of a pack; the source's
+    dataset_source_field_t shared [CATALOGUE_FIELDS_MAX];       //  of plain files
+    dataset_source_objects_t objects;   //  the broker's thread's
+    dataset_source_volume_t *volumes;   //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
     uint32_t piece_set;             //  samples, set by the user; 0: the cost model decides
-} source_t;
+} dataset_source_t;
 
-static inline source_t *
-source_of (const dataset_t *dataset)
+static inline dataset_source_t *
+dataset_source_of (const dataset_t *dataset)
 {
     return dataset_user (dataset);
 }
 
 //  The device of the data set's part with this number, from 0 on; parts may share one.  NULL: no such part.
 static inline device_t *
-source_device (const source_t *self, size_t part)
+dataset_source_device (const dataset_source_t *self, size_t part)
 {
     if (self->pack)
         return part < pack_volumes (self->pack)? self->volumes [part].device: NULL;
@@ -67,24 +66,9 @@ source_device (const source_t *self, size_t part)
 
 //  What rc, of a read, says; not of a shortage.
 static inline const char *
-source_error (const source_t *self, int rc)
+dataset_source_error (const dataset_source_t *self, int rc)
 {
     return rc == -CATALOGUE_CHANGED? "the volume shrank": catalogue_error (self->catalogue, 0, rc);
-}
-
-//  Counts a read of a single object.
-static inline void
-source_count_read (source_t *self, const reader_request_t *request)
-{
-    source_objects_t *objects = &self->objects;
-    objects->source_bytes += request->read_bytes;
-    objects->source_ns += request->read_bytes? request->wait_ns: 0;
-    objects->cached_bytes += request->cached_bytes;
-    objects->cached_ns += request->cached_ns;
-    objects->peer_bytes += request->peer_bytes;
-    objects->peer_ns += request->peer_ns;
-    objects->gets += request->gets;
-    objects->slow_gets += request->slow_gets;
 }
 
 #endif
