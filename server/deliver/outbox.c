@@ -1,10 +1,11 @@
 #include "outbox.h"
-#include "instrument.h"
-#include "reply.h"
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zmq.h>
+#include "headroom.h"
+#include "instrument.h"
+#include "reply.h"
 
 //  Sending the first frame tells whether the peer exists and takes the message; the others cannot fail for
 //  that reason.
@@ -125,12 +126,147 @@ outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     return OUTBOX_SENT;
 }
 
-static outbox_status_t
-s_block (void *router, const outbox_batch_t *batch)
+//  ---- inline batches
+
+//  Stands behind the bytes of a block, so that no client gets it.
+typedef struct block_end {
+    outbox_memory_t *memory;
+    uint8_t *block;
+    struct block_end *next;     //  kept
+} block_end_t;
+
+struct outbox_memory {
+    size_t block_bytes;
+    atomic_size_t *outgoing;
+    pthread_mutex_t mutex;      //  for all that follows
+    block_end_t *kept;
+    uint32_t blocks_max, kept_count;
+    uint32_t taken;             //  blocks that the connection has
+    uint32_t sending;           //  blocks that ZeroMQ has
+    bool is_over;
+};
+
+outbox_memory_t *
+outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
+    assert (block_bytes % _Alignof (block_end_t) == 0);
+    outbox_memory_t *self = malloc (sizeof *self);
+    if (!self)
+        return NULL;
+    *self = (outbox_memory_t) { .block_bytes = block_bytes, .outgoing = outgoing, .blocks_max = blocks_max };
+    pthread_mutex_init (&self->mutex, NULL);
+    return self;
+}
+
+static void
+s_free_memory (outbox_memory_t *self)
+{
+    while (self->kept) {
+        block_end_t *end = self->kept;
+        self->kept = end->next;
+        free (end->block);
+    }
+    pthread_mutex_destroy (&self->mutex);
+    free (self);
+}
+
+void
+outbox_memory_destroy (outbox_memory_t **self_p)
+{
+    outbox_memory_t *self = *self_p;
+    *self_p = NULL;
+    if (!self)
+        return;
+    pthread_mutex_lock (&self->mutex);
+    self->is_over = true;
+    bool is_last = self->sending == 0;
+    pthread_mutex_unlock (&self->mutex);
+    if (is_last)
+        s_free_memory (self);
+}
+
+static block_end_t *
+s_end_of (const outbox_memory_t *self, uint8_t *block)
+{
+    return (block_end_t *) (void *) (block + self->block_bytes);
+}
+
+uint8_t *
+outbox_memory_take (outbox_memory_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+    block_end_t *end = self->kept;
+    if (end) {
+        self->kept = end->next;
+        self->kept_count--;
+    }
+    uint8_t *block = end? end->block: headroom_keep (calloc (1, self->block_bytes + sizeof *end));
+    if (block && !end)
+        *s_end_of (self, block) = (block_end_t) { .memory = self, .block = block };
+    self->taken += block != NULL;
+    pthread_mutex_unlock (&self->mutex);
+    return block;
+}
+
+//  With the mutex.
+static void
+s_keep_block (outbox_memory_t *self, block_end_t *end)
+{
+    if (self->is_over || self->kept_count + self->taken >= self->blocks_max) {
+        free (end->block);
+        return;
+    }
+    end->next = self->kept;
+    self->kept = end;
+    self->kept_count++;
+}
+
+void
+outbox_memory_give_back (outbox_memory_t *self, uint8_t *block)
+{
+    if (!block)
+        return;
+    pthread_mutex_lock (&self->mutex);
+    assert (self->taken > 0);
+    self->taken--;
+    s_keep_block (self, s_end_of (self, block));
+    pthread_mutex_unlock (&self->mutex);
+}
+
+//  Runs on one of ZeroMQ's threads when the bytes have left.
+static void
+s_block_sent (void *block, void *hint)
+{
+    block_end_t *end = hint;
+    instrument_take (block);
+    outbox_memory_t *self = end->memory;
+    atomic_fetch_sub (self->outgoing, self->block_bytes);
+    pthread_mutex_lock (&self->mutex);
+    self->sending--;
+    s_keep_block (self, end);
+    bool is_last = self->is_over && self->sending == 0;
+    pthread_mutex_unlock (&self->mutex);
+    if (is_last)
+        s_free_memory (self);
+}
+
+//  The block is the message's from now on, whatever the status.
+static outbox_status_t
+s_block (void *router, outbox_memory_t *self, uint8_t *block)
+{
+    block_end_t *end = s_end_of (self, block);
+    atomic_fetch_add (self->outgoing, self->block_bytes);
+    pthread_mutex_lock (&self->mutex);
+    assert (self->taken > 0);
+    self->taken--;
+    self->sending++;
+    pthread_mutex_unlock (&self->mutex);
+    instrument_give (block);
     zmq_msg_t message;
-    if (batch_memory_message (batch->memory, batch->block, &message))
+    if (zmq_msg_init_data (&message, block, self->block_bytes, s_block_sent, end)) {
+        s_block_sent (block, end);
         return OUTBOX_GONE;
+    }
     if (zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&message);
         return OUTBOX_GONE;
@@ -152,8 +288,8 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
             && s_frame (router, batch->step, batch->step_words * sizeof *batch->step, has_bytes)
             == OUTBOX_GONE)) {
         if (has_bytes)
-            batch_memory_give_back (batch->memory, batch->block);
+            outbox_memory_give_back (batch->memory, batch->block);
         return OUTBOX_GONE;
     }
-    return has_bytes? s_block (router, batch): OUTBOX_SENT;
+    return has_bytes? s_block (router, batch->memory, batch->block): OUTBOX_SENT;
 }

@@ -1,7 +1,17 @@
 /*  outbox -- sends messages through the ROUTER: heads, bodies, batches.  Never blocks.
  *
  *  A failed send is an expected input: OUTBOX_GONE means that the peer's connection is gone (or has left a
- *  thousand messages unread), and the caller ends its job. Owner: the broker's thread, which owns the socket.
+ *  thousand messages unread), and the caller ends its job.
+ *
+ *  The memory of inline batches: a batch is some megabytes.  Fresh memory for each would cost as much time as
+ *  filling it: the kernel has to find pages and to zero them.  So a connection has its blocks, and those that
+ *  ZeroMQ has sent come back to it.  What a short batch leaves of an earlier one is of the same client, as it
+ *  is in a ring.
+ *
+ *  happy path:     outbox_memory_take -> filled -> outbox_send_batch -> ZeroMQ's thread gives it back -> take
+ *  on close:       outbox_memory_destroy; blocks that ZeroMQ still has are freed when they have left.
+ *
+ *  Owner: the broker's thread, which owns the socket; ZeroMQ's threads give blocks back, under a mutex.
  */
 #ifndef OUTBOX_H
 #define OUTBOX_H
@@ -11,7 +21,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <zmq.h>
-#include "batch_memory.h"
 #include "wire.h"
 
 enum { OUTBOX_PEER_BYTES_MAX = 255 };
@@ -48,6 +57,21 @@ outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t
 //  A head, a body that is copied, and one more frame, which it takes over.
 outbox_status_t outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     const void *body, size_t size, zmq_msg_t *last);
+//  ---- inline batches
+
+typedef struct outbox_memory outbox_memory_t;
+
+//  A connection's blocks, of block_bytes each, a multiple of 16.  As long as no more than blocks_max are in
+//  use or kept, those that come back are kept.  *outgoing counts block_bytes from outbox_send_batch until the
+//  bytes have left; it outlives the ROUTER.  NULL: no memory.
+outbox_memory_t *outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing);
+//  All blocks must have been given back or be ZeroMQ's.  *self_p may be NULL.
+void outbox_memory_destroy (outbox_memory_t **self_p);
+//  A block with zeros or an earlier batch of this connection, yours; NULL: no memory.
+uint8_t *outbox_memory_take (outbox_memory_t *self);
+//  It was not sent; NULL is fine.
+void outbox_memory_give_back (outbox_memory_t *self, uint8_t *block);
+
 //  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  block:
 //  NULL, or the bytes of an inline batch, taken from memory and the message's from now on, whatever the
 //  status.
@@ -56,7 +80,7 @@ typedef struct {
     const uint64_t *ids;
     const uint64_t *step;
     size_t step_words;
-    batch_memory_t *memory;
+    outbox_memory_t *memory;
     uint8_t *block;
 } outbox_batch_t;
 

@@ -24,11 +24,11 @@ connection_new (connection_t **self_p, const peer_t *peer, const caller_t *calle
         .outgoing = outgoing };
     self->ring_rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
     //  With a ring, blocks are for the rare batch in no slot, and none is kept.
-    self->memory = batch_memory_new (layout->slot_bytes, 0, outgoing);
+    self->memory = outbox_memory_new (layout->slot_bytes, 0, outgoing);
     bool is_short = self->ring_rc == -ENOMEM || self->ring_rc == -ENOSPC;
     bool good = self->memory && (self->ring || (!is_short && connection_go_inline (self)));
     if (!good) {
-        batch_memory_destroy (&self->memory);
+        outbox_memory_destroy (&self->memory);
         ring_destroy (&self->ring);
         free (self);
         return -ENOMEM;
@@ -44,10 +44,10 @@ connection_destroy (connection_t **self_p)
     if (!self)
         return;
     for (uint32_t slot = 0; self->inline_slots && slot < self->slots; slot++)
-        batch_memory_give_back (self->memory, self->inline_slots [slot]);
+        outbox_memory_give_back (self->memory, self->inline_slots [slot]);
     free (self->inline_slots);
-    batch_memory_give_back (self->memory, self->loose);
-    batch_memory_destroy (&self->memory);
+    outbox_memory_give_back (self->memory, self->loose);
+    outbox_memory_destroy (&self->memory);
     ring_destroy (&self->ring);
     free (self);
     *self_p = NULL;
@@ -95,16 +95,16 @@ connection_rank_of_key (broker_t *broker, uint64_t key)
 bool
 connection_go_inline (connection_t *self)
 {
-    batch_memory_t *memory = batch_memory_new (self->layout.slot_bytes, self->slots, self->outgoing);
+    outbox_memory_t *memory = outbox_memory_new (self->layout.slot_bytes, self->slots, self->outgoing);
     self->inline_slots = calloc (self->slots, sizeof *self->inline_slots);
     if (!memory || !self->inline_slots) {
-        batch_memory_destroy (&memory);
+        outbox_memory_destroy (&memory);
         free (self->inline_slots);
         self->inline_slots = NULL;
         return false;
     }
     assert (!self->loose);
-    batch_memory_destroy (&self->memory);
+    outbox_memory_destroy (&self->memory);
     self->memory = memory;
     ring_destroy (&self->ring);
     return true;
@@ -126,7 +126,7 @@ connection_slot (connection_t *self, uint32_t slot)
     if (!memory_p)
         return ring_slot (self->ring, slot);
     if (!*memory_p)
-        *memory_p = batch_memory_take (self->memory);
+        *memory_p = outbox_memory_take (self->memory);
     return *memory_p;
 }
 

@@ -2,7 +2,7 @@
  *  the memory its batches are written to.
  *
  *  Ring: slots in shared memory.  Inline: one block of memory for each slot, made when its first row is
- *  written and given away with the message that sends it (batch_memory.h).  A batch in no slot always has
+ *  written and given away with the message that sends it (outbox.h).  A batch in no slot always has
  *  such a block.
  *  Owner: the broker's thread; workers write into slots that it gave them.
  */
@@ -30,8 +30,8 @@ typedef struct {
     bool ended;                 //  by the server: the client may still read its batches (closing_rings.h)
     uint8_t **inline_slots;     //  NULL: ring
     uint8_t *loose;             //  WIRE_SLOT_NONE
-    batch_memory_t *memory;     //  of these two
-    atomic_size_t *outgoing;    //  lent; see batch_memory_new
+    outbox_memory_t *memory;    //  of these two
+    atomic_size_t *outgoing;    //  lent; see outbox_memory_new
 } connection_t;
 
 //  Shared memory (wants_ring) or inline.  If a ring cannot be made, falls back to inline, unless memory is

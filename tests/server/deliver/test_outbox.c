@@ -64,7 +64,7 @@ FAULT_CALL (int, -1, zmq_msg_init_data, (zmq_msg_t *message, void *data, size_t 
 typedef struct {
     void *context, *router, *dealer;
     atomic_size_t *account;
-    batch_memory_t *memory;
+    outbox_memory_t *memory;
 } fixture_t;
 
 static const peer_t s_peer = { .bytes = "peer", .size = 4 };
@@ -75,7 +75,7 @@ s_begin_keeping (bool peer_is_there, uint32_t kept)
 {
     static atomic_size_t account;
     fixture_t self = { .context = zmq_ctx_new (), .account = &account };
-    self.memory = batch_memory_new (SLOT_BYTES, kept, self.account);
+    self.memory = outbox_memory_new (SLOT_BYTES, kept, self.account);
     assert_non_null (self.memory);
     int one = 1, none = 0, patience = PATIENCE_MS;
     self.router = zmq_socket (self.context, ZMQ_ROUTER);
@@ -109,7 +109,7 @@ s_begin (bool peer_is_there)
 static void
 s_end (fixture_t *self)
 {
-    batch_memory_destroy (&self->memory);
+    outbox_memory_destroy (&self->memory);
     zmq_close (self->dealer);
     zmq_close (self->router);
     zmq_ctx_term (self->context);
@@ -151,7 +151,7 @@ s_text (void)
 static uint8_t *
 s_block (fixture_t *self)
 {
-    uint8_t *block = batch_memory_take (self->memory);
+    uint8_t *block = outbox_memory_take (self->memory);
     assert_non_null (block);
     for (int index = 0; index < SLOT_BYTES; index++)
         assert_int_equal (block [index], 0);
@@ -326,16 +326,16 @@ test_memory_is_used_again (void **state)
     fixture_t self = s_begin_keeping (true, 2);
     uint8_t *first = s_block (&self);
     s_send_block (&self, first);
-    assert_ptr_equal (batch_memory_take (self.memory), first);
+    assert_ptr_equal (outbox_memory_take (self.memory), first);
     uint8_t *others [] = { s_block (&self), s_block (&self) };
     int held = s_held;
-    batch_memory_give_back (self.memory, first);        //  two are in use: it is not kept
+    outbox_memory_give_back (self.memory, first);       //  two are in use: it is not kept
     assert_int_equal (s_held, held - 1);
-    batch_memory_give_back (self.memory, others [0]);   //  one is
+    outbox_memory_give_back (self.memory, others [0]);  //  one is
     s_send_block (&self, others [1]);
     assert_int_equal (s_held, held - 1);
-    assert_ptr_equal (batch_memory_take (self.memory), others [1]);
-    batch_memory_give_back (self.memory, others [1]);
+    assert_ptr_equal (outbox_memory_take (self.memory), others [1]);
+    outbox_memory_give_back (self.memory, others [1]);
     s_end (&self);
 }
 
@@ -348,7 +348,7 @@ test_memory_that_is_sent_last (void **state)
     outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .memory = self.memory,
         .block = s_block (&self) };
     assert_int_equal (outbox_send_batch (self.router, &s_peer, 3, &batch), OUTBOX_SENT);
-    batch_memory_destroy (&self.memory);
+    outbox_memory_destroy (&self.memory);
     assert_true (s_held >= 2);
     s_end (&self);
 }

@@ -49,23 +49,23 @@ ring_slot (ring_t *self, uint32_t slot)
     return self->slots [slot];
 }
 
-static size_t s_memories;                       //  batch_memory_t that exist
+static size_t s_memories;                       //  outbox_memory_t that exist
 
-struct batch_memory { uint32_t blocks_max; };
+struct outbox_memory { uint32_t blocks_max; };
 
-batch_memory_t *
-batch_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
+outbox_memory_t *
+outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
     assert_int_equal (block_bytes, SLOT_BYTES);
     assert_non_null (outgoing);
-    batch_memory_t *self = malloc (sizeof *self);
-    *self = (batch_memory_t) { blocks_max };
+    outbox_memory_t *self = malloc (sizeof *self);
+    *self = (outbox_memory_t) { blocks_max };
     s_memories++;
     return self;
 }
 
 void
-batch_memory_destroy (batch_memory_t **self_p)
+outbox_memory_destroy (outbox_memory_t **self_p)
 {
     s_memories -= *self_p != NULL;
     free (*self_p);
@@ -73,7 +73,7 @@ batch_memory_destroy (batch_memory_t **self_p)
 }
 
 uint8_t *
-batch_memory_take (batch_memory_t *self)
+outbox_memory_take (outbox_memory_t *self)
 {
     assert_non_null (self);
     s_blocks++;
@@ -81,7 +81,7 @@ batch_memory_take (batch_memory_t *self)
 }
 
 void
-batch_memory_give_back (batch_memory_t *self, uint8_t *block)
+outbox_memory_give_back (outbox_memory_t *self, uint8_t *block)
 {
     assert_non_null (self);
     s_blocks -= block != NULL;
@@ -141,7 +141,7 @@ blocks_are_given_away_once (void **state)
     assert_null (connection_take_inline (self, 1));
     assert_ptr_not_equal (connection_slot (self, 1), first);
     connection_slot (self, WIRE_SLOT_NONE);
-    batch_memory_give_back (self->memory, first);
+    outbox_memory_give_back (self->memory, first);
     assert_int_equal (s_blocks, 3);
     connection_destroy (&self);
     assert_int_equal (s_blocks + s_memories, 0);
@@ -181,7 +181,7 @@ inline_after_all (void **state)
     uint8_t *block = connection_slot (self, 0);
     assert_int_equal (s_blocks, 1);
     assert_ptr_equal (connection_take_inline (self, 0), block);
-    batch_memory_give_back (self->memory, block);
+    outbox_memory_give_back (self->memory, block);
     connection_destroy (&self);
 }
 

@@ -122,34 +122,34 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
 }
 
 //  Blocks are not used again here.
-struct batch_memory { size_t block_bytes; };
+struct outbox_memory { size_t block_bytes; };
 
-batch_memory_t *
-batch_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
+outbox_memory_t *
+outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
     (void) blocks_max;
     (void) outgoing;
-    batch_memory_t *self = malloc (sizeof *self);
+    outbox_memory_t *self = malloc (sizeof *self);
     if (self)
-        *self = (batch_memory_t) { block_bytes };
+        *self = (outbox_memory_t) { block_bytes };
     return self;
 }
 
 void
-batch_memory_destroy (batch_memory_t **self_p)
+outbox_memory_destroy (outbox_memory_t **self_p)
 {
     free (*self_p);
     *self_p = NULL;
 }
 
 uint8_t *
-batch_memory_take (batch_memory_t *self)
+outbox_memory_take (outbox_memory_t *self)
 {
     return s_play->has_no_memory? NULL: calloc (1, self->block_bytes);
 }
 
 void
-batch_memory_give_back (batch_memory_t *self, uint8_t *block)
+outbox_memory_give_back (outbox_memory_t *self, uint8_t *block)
 {
     (void) self;
     free (block);
