@@ -44,7 +44,7 @@ OLD_NAMES = {
     "mail_t": "inbound_message",
     "door": "ring_server",
     "gathering_t": "rendezvous",
-    "lingering": "closing_rings",
+    "lingering": "ring_closing",
     "stock": "version_index",
     "claimant": "consumer",
     "claimants": "consumers",

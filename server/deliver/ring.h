@@ -10,6 +10,7 @@
 #define RING_H
 #include <stddef.h>
 #include <stdint.h>
+#include "ring_server.h"
 
 typedef struct ring ring_t;
 
@@ -26,5 +27,28 @@ uint8_t *ring_slot (ring_t *self, uint32_t slot);
 size_t ring_bytes (const ring_t *self);
 //  Lent, for SCM_RIGHTS.
 int ring_descriptor (const ring_t *self);
+
+//  ---- rings of ended jobs that clients still have and may read
+
+enum { RING_CLOSING_MAX = 64 };
+
+//  All zero: none.  Owner: the broker's thread.
+typedef struct {
+    struct { uint64_t key; ring_t *ring; uint32_t tenant; } rings [RING_CLOSING_MAX];   //  the oldest first
+    size_t count;
+} ring_closing_t;
+
+//  After ring_server_part: takes over the ring of a connection, by its key at the ring server.  tenant: a
+//  number; it may have rings_max rings, its share of RING_CLOSING_MAX.  If it has more, its oldest one is
+//  emptied and that one's socket closed.
+void ring_closing_keep (ring_closing_t *self, ring_server_t *ring_server, uint64_t key, uint32_t tenant,
+    size_t rings_max, ring_t **ring_p);
+//  Bytes of the tenant's rings.
+size_t ring_closing_bytes (const ring_closing_t *self, uint32_t tenant);
+//  RING_SERVER_CLOSED: the client has closed its ring's socket, or its process has ended.  Empties the ring.
+//  Unknown keys are fine.
+void ring_closing_end (ring_closing_t *self, uint64_t key);
+//  At the server's end: clients keep the pages that they have mapped.
+void ring_closing_leave (ring_closing_t *self);
 
 #endif

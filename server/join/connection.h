@@ -27,7 +27,7 @@ typedef struct {
     ring_t *ring;               //  NULL: inline
     int ring_rc;                //  error if a ring was wanted and could not be made; otherwise 0
     bool attached;              //  the client has the ring
-    bool ended;                 //  by the server: the client may still read its batches (closing_rings.h)
+    bool ended;                 //  by the server: the client may still read its batches (ring.h)
     uint8_t **inline_slots;     //  NULL: ring
     uint8_t *loose;             //  WIRE_SLOT_NONE
     outbox_memory_t *memory;    //  of these two

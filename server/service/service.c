@@ -56,7 +56,7 @@ s_count_outside (service_t *self)
         tenant_t *tenant = tenant_of_number (broker, number);
         tenant_outside (broker, tenant, arrivals_count (self->arrivals, tenant),
             atomic_load (&self->outgoing [number])
-            + closing_rings_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
+            + ring_closing_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
     }
 }
 
@@ -126,7 +126,7 @@ service_destroy (service_t **self_p)
     explaining_destroy (&self->explaining);
     side_jobs_destroy (&self->side_jobs);
     arrivals_destroy (&self->arrivals);
-    closing_rings_leave (&self->closing_rings);
+    ring_closing_leave (&self->closing_rings);
     receiver_destroy (&self->receiver);
     send_backlog_destroy (&self->send_backlog);
     free (self->rows);
@@ -219,7 +219,7 @@ service_attend (service_t *self, int64_t now_ms)
         rank_t *rank = connection_rank_of_key (self->options.broker, event.key);
         if (!rank) {
             if (event.kind == RING_SERVER_CLOSED)
-                closing_rings_end (&self->closing_rings, event.key);
+                ring_closing_end (&self->closing_rings, event.key);
             continue;
         }
         if (event.kind == RING_SERVER_ATTACHED) {
@@ -293,9 +293,9 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
     }
     if (!ring_server_part (self->options.ring_server, connection->key))
         return false;
-    closing_rings_keep (&self->closing_rings, self->options.ring_server, connection->key,
+    ring_closing_keep (&self->closing_rings, self->options.ring_server, connection->key,
         tenant_number (tenant),
-        (size_t) tenant_share (self->options.broker, tenant, CLOSING_RINGS_MAX), &connection->ring);
+        (size_t) tenant_share (self->options.broker, tenant, RING_CLOSING_MAX), &connection->ring);
     return true;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "closing_rings.h"
+#include "ring.h"
 #include "scratch.h"
 #include "seed.h"
 
@@ -37,7 +37,7 @@ s_key (uint64_t step)
 }
 
 typedef struct {
-    struct { uint64_t key; uint32_t tenant; size_t bytes; } rings [CLOSING_RINGS_MAX + 1];
+    struct { uint64_t key; uint32_t tenant; size_t bytes; } rings [RING_CLOSING_MAX + 1];
     size_t count;
 } table_t;
 
@@ -50,7 +50,7 @@ s_take_out (table_t *table, size_t index)
 }
 
 static void
-s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t tenant, size_t rings_max,
+s_keep (ring_closing_t *closing_rings, table_t *table, uint64_t key, uint32_t tenant, size_t rings_max,
     uint32_t slots)
 {
     ring_t *ring;
@@ -64,7 +64,7 @@ s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t t
     bool is_full = own >= rings_max;
     uint64_t expected = is_full? table->rings [first].key: 0;
     s_forgotten.count = 0;
-    closing_rings_keep (closing_rings, NULL, key, tenant, rings_max, &ring);
+    ring_closing_keep (closing_rings, NULL, key, tenant, rings_max, &ring);
     assert_null (ring);
     assert_int_equal (s_forgotten.count, is_full);
     if (is_full) {
@@ -84,7 +84,7 @@ each_loses_its_own (void **state)
     (void) state;
     uint64_t random = test_seed ();
     size_t descriptors = scratch_descriptors ();
-    closing_rings_t closing_rings = { .count = 0 };
+    ring_closing_t closing_rings = { .count = 0 };
     table_t table = { .count = 0 };
     const size_t rings_max [TENANTS] = { 1, 20, 43 };
     for (uint64_t step = 1; step <= STEPS; step++) {
@@ -97,10 +97,10 @@ each_loses_its_own (void **state)
             size_t index = test_below (&random, table.count);
             bool is_known = test_below (&random, 8);
             uint64_t key = is_known? table.rings [index].key: s_key (STEPS + step);
-            closing_rings_end (&closing_rings, key);
+            ring_closing_end (&closing_rings, key);
             if (is_known)
                 s_take_out (&table, index);
-            closing_rings_end (&closing_rings, key);        //  not known any more
+            ring_closing_end (&closing_rings, key);        //  not known any more
         }
         assert_int_equal (closing_rings.count, table.count);
         assert_int_equal (scratch_descriptors (), descriptors + table.count);
@@ -108,10 +108,10 @@ each_loses_its_own (void **state)
             size_t bytes = 0;
             for (size_t index = 0; index < table.count; index++)
                 bytes += table.rings [index].tenant == tenant? table.rings [index].bytes: 0;
-            assert_int_equal (closing_rings_bytes (&closing_rings, tenant), bytes);
+            assert_int_equal (ring_closing_bytes (&closing_rings, tenant), bytes);
         }
     }
-    closing_rings_leave (&closing_rings);
+    ring_closing_leave (&closing_rings);
     assert_int_equal (closing_rings.count, 0);
     assert_int_equal (scratch_descriptors (), descriptors);
 }
