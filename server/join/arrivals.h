@@ -17,12 +17,12 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "broker.h"
-#include "caller.h"
 #include "ring_server.h"
 #include "join.h"
 #include "log.h"
 #include "outbox.h"
 #include "send_backlog.h"
+#include "tenants.h"
 
 typedef struct arrivals arrivals_t;
 

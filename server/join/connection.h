@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "broker.h"
-#include "caller.h"
 #include "dataset.h"
 #include "layout.h"
 #include "log.h"
 #include "outbox.h"
 #include "ring.h"
+#include "tenants.h"
 
 typedef struct {
     peer_t peer;

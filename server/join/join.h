@@ -22,12 +22,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "broker.h"
-#include "caller.h"
 #include "job.h"
 #include "layout.h"
 #include "outbox.h"
 #include "request.h"
 #include "side_jobs.h"
+#include "tenants.h"
 
 //  join_new sets what the message says (request, peer, caller, tag); join_place, join_read and join_complete
 //  set the rest.

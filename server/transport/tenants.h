@@ -1,9 +1,13 @@
-/*  tenants -- from a user of this machine, or a key, to its tenant and its rights.
+/*  tenants -- the caller at the other end of a connection: from a user of this machine (ipc) or a key (tcp)
+ *  to its tenant and its rights.
  *
  *  Without tenants in the settings there is one, the broker's first.  Its users are the server's own user and
  *  root; with `open` every caller.  With tenants, a user or key of no tenant is not served.  The server's own
  *  user and root are operators, also if they are users of a tenant, and so are keys that were admitted as
  *  operators.
+ *
+ *  The caller is looked up for every message.  A job belongs to the caller that made it, whatever its routing
+ *  id.
  *
  *  Owner: the broker's thread.
  */
@@ -13,11 +17,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "broker.h"
-#include "caller.h"
 #include "dataset.h"
 #include "keys.h"
 
 typedef struct tenants tenants_t;
+
+//  In place of a key where clients come over ipc as well (gate.h).  Keys are longer.
+#define CALLER_LOCAL "local"
+
+typedef struct {
+    tenant_t *tenant;           //  never NULL
+    bool may_work;              //  may lend processors (docs/workers.md)
+    bool only_works;            //  and do nothing else: a worker's key
+    bool is_operator;           //  sees all jobs and figures, and may drain the server
+    bool may_add;               //  may have the server open further data sets.  None of an open server: all
+                                //  programs that reach it are its operators, and could read any file
+    uid_t uid;                  //  of the process; (uid_t) -1: unknown (tcp)
+    uint64_t user;              //  broker_terms_t
+} caller_t;
+
+static inline bool
+caller_is (const caller_t *self, const caller_t *other)
+{
+    return self->tenant == other->tenant && self->user == other->user;
+}
 
 typedef struct {
     uid_t uid;
