@@ -149,15 +149,6 @@ ring_server_new (ring_server_t **self_p, const char *path)
     return rc;
 }
 
-//  Takes the listening socket out of epoll, where it would stay readable and make the caller spin.
-static void
-s_rest (ring_server_t *self)
-{
-    int rc = epoll_ctl (self->epoll_fd, EPOLL_CTL_DEL, self->listen_fd, NULL);
-    assert (rc == 0);
-    self->listening = false;
-}
-
 
 //  -- passes and guests
 
@@ -306,8 +297,12 @@ s_accept (ring_server_t *self, int64_t now_ms)
     if (fd >= 0)
         s_guest_new (self, fd, now_ms);     //  its token makes it readable, and epoll reports it again
     else
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        s_rest (self);
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        //  In epoll it would stay readable and make the caller spin.
+        int rc = epoll_ctl (self->epoll_fd, EPOLL_CTL_DEL, self->listen_fd, NULL);
+        assert (rc == 0);
+        self->listening = false;
+    }
 }
 
 //  Sends 'R' together with the descriptor.  The socket is new and empty, so it either takes this or is dead.
@@ -341,13 +336,6 @@ s_watch_process (ring_server_t *self, guest_t *guest)
         close (guest->process);
         guest->process = -1;
     }
-}
-
-static bool
-s_process_ended (const guest_t *guest)
-{
-    struct pollfd process = { .fd = guest->process, .events = POLLIN };
-    return poll (&process, 1, 0) == 1;      //  never of -1
 }
 
 //  The token is complete: attaches the client, or closes the connection without an answer.
@@ -397,8 +385,9 @@ static bool
 s_hear_attached (ring_server_t *self, guest_t *guest, ring_server_event_t *event)
 {
     char byte;
+    struct pollfd process = { .fd = guest->process, .events = POLLIN };     //  of -1 poll tells nothing
     if (recv (guest->fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR)
-    &&  !s_process_ended (guest))
+    &&  poll (&process, 1, 0) != 1)
         return false;
     *event = (ring_server_event_t) { .kind = RING_SERVER_CLOSED, .key = guest->key };
     s_guest_end (self, guest);

@@ -358,13 +358,6 @@ s_check_group (const endpoint_t *self, const struct stat *status)
         (unsigned int) status->st_mode & 07777, (unsigned int) self->group, path, path);
 }
 
-static int
-s_check_directory (const endpoint_t *self, const struct stat *status)
-{
-    int rc = s_check_owner (self, status);
-    return rc == 0 && self->has_group && !self->in_runtime? s_check_group (self, status): rc;
-}
-
 //  -EAGAIN: it disappeared between two calls.
 static int
 s_prepare_directory (endpoint_t *self)
@@ -374,8 +367,10 @@ s_prepare_directory (endpoint_t *self)
             self->directory, strerror (errno));
     struct stat status;
     int rc = self->in_runtime? lstat (self->directory, &status): stat (self->directory, &status);
-    if (rc == 0)
-        return s_check_directory (self, &status);
+    if (rc == 0) {
+        rc = s_check_owner (self, &status);
+        return rc == 0 && self->has_group && !self->in_runtime? s_check_group (self, &status): rc;
+    }
     if (errno == ENOENT && self->in_runtime)
         return -EAGAIN;
     if (errno == ENOENT)

@@ -265,14 +265,6 @@ s_is (const zap_frame_t *frame, const char *text)
     return frame->size == strlen (text) && memcmp (frame->bytes, text, frame->size) == 0;
 }
 
-//  Text of a frame for the log, which masks other bytes.
-static void
-s_text (const zap_frame_t *frame, char *text, size_t text_bytes)
-{
-    snprintf (text, text_bytes, "%.*s", (int) (frame->size < ZAP_BYTES_MAX? frame->size: ZAP_BYTES_MAX),
-        (const char *) frame->bytes);
-}
-
 //  Logs unknown keys, so that the operator can admit them; a flood of them takes one line a second.
 static void
 s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64_t now_ms)
@@ -286,7 +278,9 @@ s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64
     if (self->untold)
         snprintf (others, sizeof others, " (and %llu more since the last line)",
             (unsigned long long) self->untold);
-    s_text (address, from, sizeof from);
+    //  The log masks bytes that are no text.
+    snprintf (from, sizeof from, "%.*s", (int) (address->size < ZAP_BYTES_MAX? address->size: ZAP_BYTES_MAX),
+        (const char *) address->bytes);
     const keys_grant_t *grant = keys_find (self->options.keys, key);
     log_field_t fields [] = { LOG_TEXT ("address", from), LOG_TEXT ("key", key), { .key = NULL } };
     if (grant)

@@ -119,14 +119,6 @@ s_open_folder (const failing_t *self, int above, const char *name, bool make, bo
     return s_fail (self, -errno, "cannot open the %s '%s': %s", which, self->path, strerror (errno));
 }
 
-//  Our own user; for root, which works on other users' folders, the folder's owner.
-static uid_t
-s_folder_owner (int fd)
-{
-    struct stat status;
-    return geteuid () == 0 && fstat (fd, &status) == 0? status.st_uid: geteuid ();
-}
-
 int
 keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error, size_t error_bytes)
 {
@@ -136,7 +128,9 @@ keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error,
     *self = (keys_folder_t) { .allowed = -1 };
     int rc = self->folder = s_open_folder (&failing, AT_FDCWD, path, make, &made);
     if (rc >= 0) {
-        self->owner = s_folder_owner (self->folder);
+        //  Our own user; for root, which works on other users' folders, the folder's owner.
+        struct stat status;
+        self->owner = geteuid () == 0 && fstat (self->folder, &status) == 0? status.st_uid: geteuid ();
         rc = s_check_guard (&failing, "folder", self->folder, self->owner);
     }
     if (rc >= 0)
@@ -232,12 +226,6 @@ s_is_same (const struct stat *left, const struct stat *right)
         && memcmp (&left->st_ctim, &right->st_ctim, sizeof left->st_ctim) == 0;
 }
 
-static bool
-s_is_young (const file_t *file)
-{
-    return file->status.st_ctim.tv_sec >= file->read_at - YOUNG_SECONDS;
-}
-
 //  Errors that tell nothing of the file: it may be as good as before.
 static bool
 s_is_want (int rc)
@@ -292,7 +280,9 @@ s_look_at (void *context, const char *name)
         //  Reading it will tell what it is.
         status = (struct stat) { .st_ino = 0 };
     }
-    if (before && s_is_same (&before->status, &status) && !s_is_young (before))
+    //  A file that was read right after a change may have changed again without another time.
+    if (before && s_is_same (&before->status, &status)
+    &&  before->status.st_ctim.tv_sec < before->read_at - YOUNG_SECONDS)
         *file = *before;
     else {
         *file = (file_t) { .status = status };

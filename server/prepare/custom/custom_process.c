@@ -459,20 +459,6 @@ s_let_go (custom_process_t *self)
         self->present_bytes = MEMORY_KEPT_BYTES;
 }
 
-static size_t
-s_image_bytes (uint32_t height, uint32_t width)
-{
-    return (size_t) height * width * CUSTOM_CHANNELS;
-}
-
-static void
-s_put_image (custom_process_t *self, const custom_call_t *call)
-{
-    size_t row_bytes = s_image_bytes (1, call->from_width);
-    for (uint32_t row = 0; row < call->from_height; row++)
-        memcpy (self->mapped + row * row_bytes, call->pixels + row * call->stride, row_bytes);
-}
-
 static custom_status_t
 s_ask (custom_process_t *self, const custom_call_t *call, size_t result_at)
 {
@@ -539,13 +525,14 @@ custom_status_t
 custom_process_call (custom_process_t *self, custom_call_t *call)
 {
     assert (!self->is_broken);
-    size_t image_size = s_image_bytes (call->from_height, call->from_width),
-        result_size = s_image_bytes (call->height, call->width),
+    size_t row_size = (size_t) call->from_width * CUSTOM_CHANNELS, image_size = row_size * call->from_height,
+        result_size = (size_t) call->height * call->width * CUSTOM_CHANNELS,
         result_at = s_round (image_size, ALIGNMENT);
     int rc = s_need (self, result_at + result_size);
     if (rc)
         return s_status (rc, call->error, call->error_bytes);
-    s_put_image (self, call);
+    for (uint32_t row = 0; row < call->from_height; row++)
+        memcpy (self->mapped + row * row_size, call->pixels + row * call->stride, row_size);
     uint64_t before_ns = self->has_clock? clock_read_ns (self->clock): 0;
     self->abandoned = call->abandoned;
     custom_status_t status = s_exchange (self, call, result_at);

@@ -64,18 +64,12 @@ struct customs {
 
 //  ---- a command: its words
 
-static bool
-s_is_blank (char character)
-{
-    return character == ' ' || character == '\t' || character == '\n';
-}
-
 //  Writes the next word to target, and returns what is behind it; NULL: a quotation mark is not closed.
 static const char *
 s_word (const char *text, char *target)
 {
     char quote = 0;
-    for (; *text && (quote || !s_is_blank (*text)); text++)
+    for (; *text && (quote || !strchr (" \t\n", *text)); text++)
         if (quote && *text == quote)
             quote = 0;
         else
@@ -458,18 +452,10 @@ s_count (entry_t *self, const custom_call_t *call, custom_status_t status, uint6
     pthread_mutex_unlock (&self->lock);
 }
 
-//  A process that has failed is ended, if there can be another one.
-static bool
-s_ends (entry_t *self, const custom_process_t *process, custom_status_t status)
-{
-    char why [CUSTOMS_TEXT_BYTES];
-    return custom_process_is_broken (process)
-        || (status == CUSTOM_FAILED && s_look (self, why, sizeof why) == CUSTOM_DONE);
-}
-
 static custom_status_t
 s_try (entry_t *self, const custom_t *is, custom_call_t *call, bool again, bool *killed_p)
 {
+    char why [CUSTOMS_TEXT_BYTES];
     custom_process_t *process;
     *killed_p = false;
     if (!s_enter (self, call, again))
@@ -480,7 +466,9 @@ s_try (entry_t *self, const custom_t *is, custom_call_t *call, bool again, bool 
         status = custom_process_call (process, call);
     s_count (self, call, status, clock_now_ns () - began_ns, call->took_ns - before_ns);
     *killed_p = process && custom_process_was_killed (process);
-    if (process && s_ends (self, process, status))
+    //  A process that has failed is ended, if there can be another one.
+    if (process && (custom_process_is_broken (process)
+        || (status == CUSTOM_FAILED && s_look (self, why, sizeof why) == CUSTOM_DONE)))
         s_end_process (self, &process);
     else
     if (process)

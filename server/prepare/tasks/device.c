@@ -175,19 +175,14 @@ device_submit (device_t *self, reader_request_t *request)
     reading_submit (self->reading, request);
 }
 
-//  What came from the local disk's cache alone tells nothing of the store, nor does a read that waited for
-//  another member.
-static bool
-s_tells (const reader_request_t *request)
-{
-    return request->rc == 0 && request->peer_bytes == 0
-        && (request->read_bytes > 0 || request->cached_bytes == 0);
-}
-
 //  Sets the depth even if it is the same: threads that could not be started before may start now.
 static void
 s_learn (device_t *self, const reader_request_t *request)
 {
+    //  What came from the local disk's cache alone tells nothing of the store, nor does a read that waited
+    //  for another member.
+    if (request->rc || request->peer_bytes > 0 || (request->read_bytes == 0 && request->cached_bytes > 0))
+        return;
     cost_observe (&self->cost, request->read_bytes, request->wait_ns, request->in_flight);
     self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;
     if (++self->observed < OBSERVED_A_TURN)
@@ -203,7 +198,7 @@ reader_request_t *
 device_done (device_t *self)
 {
     reader_request_t *request = self->reading? reading_done (self->reading): NULL;
-    if (request && s_tells (request))
+    if (request)
         s_learn (self, request);
     return request;
 }

@@ -49,30 +49,11 @@ s_copy_version (task_t *task, const remote_result_t *result)
     }
 }
 
-//  What is learned where the sample was prepared serves wherever it is prepared next.
-static void
-s_learn (task_t *task, const remote_result_t *result)
-{
-    if (!task->packed && task->has_room && result->rows.size > 0)
-        task->learned = jpeg_row_index_entry (pack_index_checksum (task->buffers [0].bytes,
-            task->buffers [0].size), result->rows.data, result->rows.size);
-}
-
 static void
 s_submit (ready_tasks_t *self, task_t *task)
 {
     self->local [task->is_slow]++;
     pool_submit (task->is_slow? self->slow_pool: self->pool, task);
-}
-
-//  A bad sample is left out for all jobs, so a thread of this server prepares it first.  It does not wait in
-//  the queue, which other workers take from.
-static void
-s_doubt (ready_tasks_t *self, task_t *task, const remote_result_t *result)
-{
-    task_blame (task, OUTCOME_READY, result->file, result->what);
-    task->accuser = result->worker;
-    s_submit (self, task);
 }
 
 //  A thread has carried out the task of a sample that a worker called bad, unless the server ends.
@@ -112,10 +93,17 @@ s_done (void *context, void *argument, const remote_result_t *result)
     }
     task->worker_ns += result->worker_ns;
     if (result->outcome != OUTCOME_READY) {
-        s_doubt (self, task, result);
+        //  A bad sample is left out for all jobs, so a thread of this server prepares it first.  It does not
+        //  wait in the queue, which other workers take from.
+        task_blame (task, OUTCOME_READY, result->file, result->what);
+        task->accuser = result->worker;
+        s_submit (self, task);
         return;
     }
-    s_learn (task, result);
+    //  What is learned where the sample was prepared serves wherever it is prepared next.
+    if (!task->packed && task->has_room && result->rows.size > 0)
+        task->learned = jpeg_row_index_entry (pack_index_checksum (task->buffers [0].bytes,
+            task->buffers [0].size), result->rows.data, result->rows.size);
     task->is_clipped = result->is_clipped;
     self->finish (self->context, task);
 }

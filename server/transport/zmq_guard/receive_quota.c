@@ -79,14 +79,6 @@ s_begin_frame (parser_t *self, uint64_t body_max, news_t *news)
     news->has_ended = true;
 }
 
-static void
-s_take_head (parser_t *self, uint8_t byte, uint64_t body_max, news_t *news)
-{
-    self->head [self->head_count++] = byte;
-    if (self->head_count == (self->head [0] & FLAG_LONG? HEAD_BYTES: SHORT_HEAD_BYTES))
-        s_begin_frame (self, body_max, news);
-}
-
 //  A body of more than body_max counts as body_max: ZeroMQ, which bounds sizes, will not take it.
 static void
 s_pass (parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max, news_t *news)
@@ -101,8 +93,11 @@ s_pass (parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max, ne
             break;
         if (self->greeted < GREETING_BYTES)
             s_greet (self, bytes [at++]);
-        else
-            s_take_head (self, bytes [at++], body_max, news);
+        else {
+            self->head [self->head_count++] = bytes [at++];
+            if (self->head_count == (self->head [0] & FLAG_LONG? HEAD_BYTES: SHORT_HEAD_BYTES))
+                s_begin_frame (self, body_max, news);
+        }
     }
 }
 
