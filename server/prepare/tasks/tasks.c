@@ -145,47 +145,39 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
 }
 
 static int
-s_start_workers (tasks_t *self, uint32_t workers)
+s_start_pool (pool_t **pool_p, const char *name, uint32_t threads, size_t tasks_max)
 {
-    pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
-        .tasks_max = 2 * (self->count + TASKS_SIDE_TASKS_MAX),
+    pool_options_t decoders = { .name = name, .threads = threads, .tasks_max = tasks_max,
         .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
-    self->workers = pool_new (&decoders);
-    return self->workers? 0: -errno;
+    *pool_p = pool_new (&decoders);
+    return *pool_p? 0: -errno;
 }
 
 static int
 s_start_apart (tasks_t *self, const char *name, uint32_t threads, size_t tasks_max)
 {
-    pool_options_t decoders = { .name = name, .threads = threads, .tasks_max = tasks_max,
-        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
-    pool_t *pool = pool_new (&decoders);
-    if (!pool)
-        return -errno;
-    self->apart [self->apart_count++] = pool;
-    return s_watch (self, pool_descriptor (pool));
+    pool_t **pool_p = &self->apart [self->apart_count];
+    int rc = s_start_pool (pool_p, name, threads, tasks_max);
+    if (rc)
+        return rc;
+    self->apart_count++;
+    return s_watch (self, pool_descriptor (*pool_p));
 }
 
 //  Each operation of the operator's own has threads of its own: one that hangs leaves all others alone.
 static int
-s_start_threads_apart (tasks_t *self, uint32_t workers)
+s_start_threads (tasks_t *self, uint32_t workers)
 {
     size_t customs;
     customs_list (self->customs, &customs);
+    int rc = s_start_pool (&self->workers, "tureen-worker", workers,
+        2 * (self->count + TASKS_SIDE_TASKS_MAX));
     //  A worker of another machine that is lost gives its tasks back.
-    int rc = s_start_apart (self, "tureen-slow", workers, budget_slow_max (workers + BROKER_LENT_MAX));
+    if (rc == 0)
+        rc = s_start_apart (self, "tureen-slow", workers, budget_slow_max (workers + BROKER_LENT_MAX));
     for (size_t number = 0; rc == 0 && number < customs; number++)
         rc = s_start_apart (self, "tureen-custom", workers, budget_custom_max (workers));
     return rc;
-}
-
-static void
-s_list_free (tasks_t *self, size_t range_count)
-{
-    for (size_t index = 0; index < range_count; index++) {
-        self->ranges [index].next = self->free_range;
-        self->free_range = &self->ranges [index];
-    }
 }
 
 static void
@@ -212,11 +204,12 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     self->ranges = calloc (range_count, sizeof *self->ranges);
     int rc = self->all && self->ranges? s_start_reading (self, options, path_p): -ENOMEM;
     if (rc == 0)
-        rc = s_start_workers (self, options->workers);
-    if (rc == 0)
-        rc = s_start_threads_apart (self, options->workers);
+        rc = s_start_threads (self, options->workers);
     if (rc == 0) {
-        s_list_free (self, range_count);
+        for (size_t index = 0; index < range_count; index++) {
+            self->ranges [index].next = self->free_range;
+            self->free_range = &self->ranges [index];
+        }
         self->ready = (ready_tasks_t) { .pool = self->workers, .slow_pool = self->apart [SLOW],
             .threads = options->workers, .broker = options->broker, .finish = s_finish,
             .context = self };
@@ -436,15 +429,6 @@ tasks_side_task_done (tasks_t *self)
     return side_task;
 }
 
-static void
-s_finish_side_task (tasks_t *self, task_t *task)
-{
-    task->side_task->worker_ns = task->worker_ns;
-    task->side_task->next = self->done;
-    self->done = task->side_task;
-    task->side_task = NULL;
-}
-
 //  Gives a range back, whatever its result.
 static void
 s_end_range (tasks_t *self, range_t *range)
@@ -496,7 +480,10 @@ s_finish (void *context, task_t *task)
 {
     tasks_t *self = context;
     if (task->kind == TASK_SIDE_TASK) {
-        s_finish_side_task (self, task);
+        task->side_task->worker_ns = task->worker_ns;
+        task->side_task->next = self->done;
+        self->done = task->side_task;
+        task->side_task = NULL;
         return;
     }
     if (task->kind == TASK_COPY) {
@@ -511,15 +498,6 @@ s_finish (void *context, task_t *task)
             atomic_load (&task->is_abandoned)? OUTCOME_ABANDONED: task->outcome, task->reason);
     }
     s_give_back (self, task);
-}
-
-static void
-s_range_done (tasks_t *self, range_t *range)
-{
-    if (patience_kind (range->request.rc) == PATIENCE_SHORTAGE)
-        s_rest_range (self, range);
-    else
-        s_end_range (self, range);
 }
 
 //  The file with the most telling failure: a failing storage hides the state of the other files, and a
@@ -609,7 +587,10 @@ static void
 s_collect_read (tasks_t *self, reader_request_t *request)
 {
     if (request->kind == READER_RANGE) {
-        s_range_done (self, request->user);
+        if (patience_kind (request->rc) == PATIENCE_SHORTAGE)
+            s_rest_range (self, request->user);
+        else
+            s_end_range (self, request->user);
         return;
     }
     task_t *task = request->user;
@@ -674,22 +655,16 @@ s_abandon (tasks_t *self, bool at_once)
     }
 }
 
-static void
-s_look_for_abandoned (tasks_t *self)
-{
-    if (self->out == 0 || self->now_ms < self->abandoned_looked_ms + ABANDONED_LOOK_MS)
-        return;
-    self->abandoned_looked_ms = self->now_ms;
-    s_abandon (self, false);
-}
-
 void
 tasks_collect (tasks_t *self, int64_t now_ms)
 {
     reader_request_t *request;
     task_t *task;
     self->now_ms = now_ms;
-    s_look_for_abandoned (self);
+    if (self->out > 0 && now_ms >= self->abandoned_looked_ms + ABANDONED_LOOK_MS) {
+        self->abandoned_looked_ms = now_ms;
+        s_abandon (self, false);
+    }
     s_try_again (self);
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))
