@@ -1,7 +1,6 @@
 #include "remote_worker.h"
 #include <assert.h>
 #include <string.h>
-#include "remote_workers.h"
 
 enum {
     MEAN_TASKS = 16,                    //  of a running mean
@@ -39,6 +38,12 @@ remote_worker_move (remote_worker_t *self, remote_worker_state_t state)
 {
     assert (s_may_move (self->state, state));
     self->state = state;
+}
+
+bool
+remote_worker_is_dismissed (const remote_worker_t *self)
+{
+    return self->wrong >= REMOTE_WORKER_WRONG_MAX;
 }
 
 size_t
@@ -139,8 +144,7 @@ json_t *
 remote_worker_status (const remote_worker_t *self)
 {
     return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        "name", self->name, "state", self->wrong >= REMOTE_WORKERS_WRONG_MAX? "dismissed":
-            s_names [self->state],
+        "name", self->name, "state", remote_worker_is_dismissed (self)? "dismissed": s_names [self->state],
         "reason", self->state == REMOTE_WORKER_REFUSED? self->reason: NULL,
         "processors", (json_int_t) self->processors, "rate", self->rate,
         "out", (json_int_t) self->out, "credit", (json_int_t) remote_worker_credit (self),

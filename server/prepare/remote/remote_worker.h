@@ -17,6 +17,8 @@
 #include "outbox.h"
 #include "work_message.h"
 
+enum { REMOTE_WORKER_WRONG_MAX = 3 };   //  the server dismisses a worker with its third wrong result
+
 typedef enum {
     REMOTE_WORKER_FREE, REMOTE_WORKER_CHALLENGED, REMOTE_WORKER_CHECKED, REMOTE_WORKER_WORKING,
     REMOTE_WORKER_STALLED, REMOTE_WORKER_REFUSED
@@ -57,6 +59,8 @@ typedef struct {
 
 //  Moves to another state; a way that is not above is a bug, asserted.
 void remote_worker_move (remote_worker_t *self, remote_worker_state_t state);
+//  It was wrong so often that it gets no task any more; a person should see it.
+bool remote_worker_is_dismissed (const remote_worker_t *self);
 //  How many tasks it may have at once.
 size_t remote_worker_credit (const remote_worker_t *self);
 //  How long one more task would take, in nanoseconds.

@@ -143,12 +143,6 @@ s_find (remote_workers_t *self, const peer_t *peer)
     return NULL;
 }
 
-static bool
-s_is_dismissed (const remote_worker_t *worker)
-{
-    return worker->wrong >= REMOTE_WORKERS_WRONG_MAX;
-}
-
 //  A free place; else that of a worker that was refused: dismissed ones, which a person should see, go last.
 static remote_worker_t *
 s_place (remote_workers_t *self)
@@ -158,7 +152,7 @@ s_place (remote_workers_t *self)
         remote_worker_t *worker = &self->workers [index];
         if (worker->state == REMOTE_WORKER_FREE)
             return worker;
-        if (worker->state == REMOTE_WORKER_REFUSED && (!found || s_is_dismissed (found)))
+        if (worker->state == REMOTE_WORKER_REFUSED && (!found || remote_worker_is_dismissed (found)))
             found = worker;
     }
     return found;
@@ -287,12 +281,12 @@ s_dismiss (remote_workers_t *self, remote_worker_t *worker, const char *what, in
     char reason [WORK_REASON_BYTES];
     for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++) {
         remote_worker_t *other = &self->workers [index];
-        if (other->state == REMOTE_WORKER_REFUSED && s_is_dismissed (other)
+        if (other->state == REMOTE_WORKER_REFUSED && remote_worker_is_dismissed (other)
         &&  other->user == worker->user && strcmp (other->name, worker->name) == 0)
             s_leave (self, other, REMOTE_WORKER_FREE);
     }
     snprintf (reason, sizeof reason, "dismissed, because %d of its results were wrong: look at its memory "
-        "and its libraries before you start it again. The last one: %s", REMOTE_WORKERS_WRONG_MAX, what);
+        "and its libraries before you start it again. The last one: %s", REMOTE_WORKER_WRONG_MAX, what);
     s_refuse (self, worker, reason, now_ms);
 }
 
@@ -729,7 +723,7 @@ remote_workers_was_wrong (remote_workers_t *self, uint64_t number, const char *w
         log_event (self->options.log, LOG_LEVEL_WARNING, "worker_wrong",
             LOG_FIELDS (LOG_TEXT ("worker", worker->name), LOG_NUMBER ("wrong", worker->wrong)),
             "the worker '%s' was wrong: %s", worker->name, what);
-        if (s_is_dismissed (worker))
+        if (remote_worker_is_dismissed (worker))
             s_dismiss (self, worker, what, now_ms);
     }
 }
@@ -740,7 +734,7 @@ s_look_at_worker (remote_workers_t *self, remote_worker_t *worker, bool beats, i
     bool is_new = worker->state == REMOTE_WORKER_CHALLENGED || worker->state == REMOTE_WORKER_CHECKED;
     remote_worker_rate (worker, now_ms);
     if (worker->state == REMOTE_WORKER_REFUSED) {
-        if (now_ms - worker->begun_ms > (s_is_dismissed (worker)? DISMISSED_MS: REMEMBERED_MS))
+        if (now_ms - worker->begun_ms > (remote_worker_is_dismissed (worker)? DISMISSED_MS: REMEMBERED_MS))
             s_leave (self, worker, REMOTE_WORKER_FREE);
     }
     else

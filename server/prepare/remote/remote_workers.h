@@ -6,7 +6,7 @@
  *                  A task that is late: the same, and the worker gets none until it answers something.  A
  *                  task that the caller could do by now: done undone.  An answer that comes later:
  *                  dropped.  Another build, a result of a wrong size, or
- *                  REMOTE_WORKERS_WRONG_MAX results that the caller found wrong: REFUSED, and its tasks are
+ *                  REMOTE_WORKER_WRONG_MAX results that the caller found wrong: REFUSED, and its tasks are
  *                  done undone.  An answer without a result: the worker gets no task for a moment, longer
  *                  with each that follows.
  *  on close:       remote_workers_stop gives every task back undone.
@@ -40,8 +40,7 @@ typedef struct remote_workers remote_workers_t;
 enum {
     REMOTE_WORKERS_MAX = 64,
     REMOTE_WORKERS_TASKS_MAX = 8 * WIRE_WORK_PROCESSORS_MAX,
-    REMOTE_WORKERS_SILENT_MS = 3000,    //  a worker that says nothing for so long is gone
-    REMOTE_WORKERS_WRONG_MAX = 3        //  the server dismisses a worker with its third wrong result
+    REMOTE_WORKERS_SILENT_MS = 3000     //  a worker that says nothing for so long is gone
 };
 
 //  What a worker has answered.  Lent for the call.
@@ -118,7 +117,7 @@ bool remote_workers_take_back (remote_workers_t *self, bool is_slow, int64_t age
 bool remote_workers_have_tasks (const remote_workers_t *self, bool is_slow);
 
 //  The worker of that number, if it is still there, gave a result that is wrong, as the caller has found: it
-//  is counted, and with REMOTE_WORKERS_WRONG_MAX of them the worker is dismissed.  what: a sentence for the
+//  is counted, and with REMOTE_WORKER_WRONG_MAX of them the worker is dismissed.  what: a sentence for the
 //  log.
 void remote_workers_was_wrong (remote_workers_t *self, uint64_t worker, const char *what, int64_t now_ms);
 

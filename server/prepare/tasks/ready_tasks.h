@@ -4,7 +4,7 @@
  *  Local threads first: they are given tasks until there are READY_TASKS_A_THREAD for each, so that none
  *  waits for the network.  The tasks beyond that wait in one queue, and workers with credit take from it.
  *  A worker's word that a sample is bad is not believed: a thread of this server prepares it, and knows.  A
- *  worker that was wrong REMOTE_WORKERS_WRONG_MAX times is dismissed.
+ *  worker that was wrong REMOTE_WORKER_WRONG_MAX times is dismissed.
  *  A task that a worker does not end comes back to the head of the queue.  A thread that has nothing left to
  *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks of its kind, slow or not,
  *  take here: a job would wait for it, and a worker on a slow network must not make a job slower than it is

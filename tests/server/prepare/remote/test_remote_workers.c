@@ -589,7 +589,7 @@ s_assert_dismissed (size_t count)
         bool is = strcmp (json_string_value (json_object_get (worker, "state")), "dismissed") == 0;
         dismissed += is;
         assert_int_equal (json_integer_value (json_object_get (worker, "wrong")),
-            is? REMOTE_WORKERS_WRONG_MAX: 0);
+            is? REMOTE_WORKER_WRONG_MAX: 0);
     }
     assert_int_equal (dismissed, count);
     json_decref (list);
@@ -604,7 +604,7 @@ a_worker_that_is_wrong_three_times_is_dismissed (void **state)
         s_let_in (peer, 1);
         assert_true (s_give (peer));
         s_assert_dismissed (peer);
-        for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++) {
+        for (int wrong = 0; wrong < REMOTE_WORKER_WRONG_MAX; wrong++) {
             assert_int_equal (s_server.undone [peer], 0);
             remote_workers_was_wrong (s_server.workers, peer + 1u, "it lied", s_server.now_ms);
         }
@@ -631,7 +631,7 @@ in_a_full_table_the_dismissed_leave_last (void **state)
         s_answer_challenge (peer, peer == 1? s_server.digests: others);
         remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
     }
-    for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++)
+    for (int wrong = 0; wrong < REMOTE_WORKER_WRONG_MAX; wrong++)
         remote_workers_was_wrong (s_server.workers, 2, "it lied", s_server.now_ms);
     for (uint8_t peer = REMOTE_WORKERS_MAX; peer < PEERS; peer++) {
         s_assert_dismissed (1);
@@ -675,7 +675,7 @@ a_worker_with_files_of_its_own_is_wrong_once_more (void **state)
     remote_workers_was_wrong (s_server.workers, 1, "it lied", s_server.now_ms);
     s_sent_bytes = FILE_BYTES;
     assert_true (s_give (1));
-    for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++) {
+    for (int wrong = 0; wrong < REMOTE_WORKER_WRONG_MAX; wrong++) {
         assert_int_equal (s_server.undone [0], 0);
         remote_workers_was_wrong (s_server.workers, 1, "it lied", s_server.now_ms);
     }
