@@ -21,7 +21,6 @@
 #include "additions.h"
 #include "arrivals.h"
 #include "broker.h"
-#include "caller.h"
 #include "explaining.h"
 #include "log.h"
 #include "outbox.h"

@@ -289,7 +289,8 @@ s_take_message (work_server_t *self, work_task_t **free_p, int64_t now_ms, refus
         s_welcome (self);
         return true;
     case WIRE_WORK_REFUSED:
-        s_give_up (self, free_p, work_message_read_refused (&frames [1], reason, refusal)? reason: refusal->message);
+        s_give_up (self, free_p, work_message_read_refused (&frames [1], reason, refusal)? reason:
+            refusal->message);
         return true;
     case WIRE_WORK_PIPELINE:
         return s_take_pipeline (self, &frames [1], refusal);
