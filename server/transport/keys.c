@@ -119,6 +119,14 @@ s_open_folder (const failing_t *self, int above, const char *name, bool make, bo
     return s_fail (self, -errno, "cannot open the %s '%s': %s", which, self->path, strerror (errno));
 }
 
+//  Our own user; for root, which works on other users' folders, the folder's owner.
+static uid_t
+s_folder_owner (int fd)
+{
+    struct stat status;
+    return geteuid () == 0 && fstat (fd, &status) == 0? status.st_uid: geteuid ();
+}
+
 int
 keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error, size_t error_bytes)
 {
@@ -128,9 +136,7 @@ keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error,
     *self = (keys_folder_t) { .allowed = -1 };
     int rc = self->folder = s_open_folder (&failing, AT_FDCWD, path, make, &made);
     if (rc >= 0) {
-        //  Our own user; for root, which works on other users' folders, the folder's owner.
-        struct stat status;
-        self->owner = geteuid () == 0 && fstat (self->folder, &status) == 0? status.st_uid: geteuid ();
+        self->owner = s_folder_owner (self->folder);
         rc = s_check_guard (&failing, "folder", self->folder, self->owner);
     }
     if (rc >= 0)
