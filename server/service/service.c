@@ -31,7 +31,7 @@ struct service {
     side_jobs_t *side_jobs;
     explaining_t *explaining;
     arrivals_t *arrivals;
-    closing_rings_t closing_rings;
+    ring_closing_t closing_rings;
     atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
                                                     //  not sent yet; its threads count down
     send_backlog_t *send_backlog;

@@ -631,7 +631,6 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_the_server_keeps_its_key, begin, end),
-        cmocka_unit_test_setup_teardown (test_a_pair_that_must_be_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown (test_a_pair_that_must_be_there, begin, end),
         cmocka_unit_test_setup_teardown (test_folders_that_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_opening_that_fails, begin, end),
