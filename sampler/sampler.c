@@ -16,6 +16,10 @@ enum { SAMPLER_MAGIC = 0x3a9b51e7 };
 //  IDLE --round_begin--> OPEN --offer--> OFFERED --commit--> OPEN --offer: false--> IDLE
 typedef enum { ROUND_IDLE, ROUND_OPEN, ROUND_OFFERED } round_state_t;
 
+//  A set of job numbers.
+typedef struct { uint64_t words [SAMPLER_JOBS_MAX / 64]; } jobset_t;
+_Static_assert (SAMPLER_JOBS_MAX % 64 == 0, "whole words");
+
 typedef struct {
     round_state_t state;
     //  A round of SHARED jobs under `dsa` is dsa's; in all others the jobs draw one after the other.
@@ -23,7 +27,6 @@ typedef struct {
     uint32_t jobs [SAMPLER_JOBS_MAX];
     size_t job_count, next;
     demand_t *drawing;              //  the one that an offer is for, if not dependent
-    choice_t choice;                //  while OFFERED, but of a job with a history
 } round_t;
 
 struct sampler {
@@ -115,12 +118,12 @@ s_overlap (const sampler_t *self, uint32_t a, uint32_t b)
 static bool
 s_is_pair (sampler_t *self, uint32_t a, uint32_t b)
 {
-    if (jobset_has (&self->disjoint [a], b))
+    if (self->disjoint [a].words [b / 64] >> (b % 64) & 1)
         return false;
     bool overlap = demand_order (self->demands [a]) == SAMPLER_ORDER_SHARED
         && demand_order (self->demands [b]) == SAMPLER_ORDER_SHARED && s_overlap (self, a, b);
     if (!overlap)
-        jobset_add (&self->disjoint [a], b);
+        self->disjoint [a].words [b / 64] |= UINT64_C (1) << b % 64;
     return overlap;
 }
 
@@ -162,6 +165,8 @@ s_regroup (sampler_t *self)
         self->group_count++;
     }
     self->group_first [self->group_count] = filled;
+    if (self->dsa)
+        dsa_regroup (self->dsa, self->group_of);
 }
 
 static demand_t *
@@ -223,7 +228,7 @@ sampler_leave (sampler_t *self, uint32_t job)
     //  Another job will get its number.
     self->disjoint [job] = (jobset_t) { { 0 } };
     for (uint32_t other = job + 1; other < SAMPLER_JOBS_MAX; other++)
-        jobset_remove (&self->disjoint [other], job);
+        self->disjoint [other].words [job / 64] &= ~(UINT64_C (1) << job % 64);
     demand_destroy (&demand);
     self->demands [job] = NULL;
     s_regroup (self);
@@ -381,14 +386,8 @@ s_offer_next (sampler_t *self, sampler_offer_t *offer)
     offer->jobs = &round->jobs [round->next++];
     offer->job_count = 1;
     round->drawing = self->demands [*offer->jobs];
-    if (demand_history (round->drawing)) {
+    if (demand_history (round->drawing))
         follow_begin (self->follow, *offer->jobs, &self->random);
-        return true;
-    }
-    round->choice = (choice_t) {
-        .set = demand_remaining (round->drawing), .bound = demand_remaining_count (round->drawing),
-        .universe = self->sample_count, .found = CHOICE_NO_ID,
-    };
     return true;
 }
 
@@ -400,10 +399,19 @@ sampler_offer (sampler_t *self, sampler_offer_t *offer)
     assert (self->round.state == ROUND_OPEN);
     round_t *round = &self->round;
     bool more = round->dependent?
-        dsa_offer (self->dsa, &self->random, &round->choice, &offer->jobs, &offer->job_count):
+        dsa_offer (self->dsa, &self->random, &offer->jobs, &offer->job_count):
         s_offer_next (self, offer);
     round->state = more? ROUND_OFFERED: ROUND_IDLE;
     return more;
+}
+
+//  Of all that remains to the job that draws by itself.
+static uint32_t
+s_pick_of_all (sampler_t *self)
+{
+    const demand_t *demand = self->round.drawing;
+    return choice_pick (demand_remaining (demand), demand_remaining_count (demand), self->sample_count,
+        &self->random);
 }
 
 uint32_t
@@ -414,11 +422,10 @@ sampler_pick (sampler_t *self)
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
     if (round->dependent)
-        return choice_pick (&round->choice, &self->random);
+        return dsa_pick (self->dsa, &self->random);
     if (demand_history (round->drawing))
         return follow_pick (self->follow, &self->random);
-    return demand_is_given (round->drawing)? demand_next (round->drawing):
-        choice_pick (&round->choice, &self->random);
+    return demand_is_given (round->drawing)? demand_next (round->drawing): s_pick_of_all (self);
 }
 
 bool
@@ -427,11 +434,12 @@ sampler_accepts (const sampler_t *self, uint32_t id)
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
-    if (!round->dependent && demand_history (round->drawing))
+    if (round->dependent)
+        return dsa_accepts (self->dsa, id);
+    if (demand_history (round->drawing))
         return follow_accepts (self->follow, id);
-    if (!round->dependent && demand_is_given (round->drawing))
-        return id == demand_next (round->drawing);
-    return choice_contains (&round->choice, id);
+    return demand_is_given (round->drawing)? id == demand_next (round->drawing):
+        demand_needs (round->drawing, id);
 }
 
 bool
@@ -448,10 +456,12 @@ sampler_try (sampler_t *self)
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
-    if (!round->dependent && demand_history (round->drawing))
+    if (round->dependent)
+        return dsa_pick (self->dsa, &self->random);
+    if (demand_history (round->drawing))
         return history_propose (demand_history (round->drawing), &self->random);
-    assert (round->dependent || !demand_is_given (round->drawing));
-    return choice_try (&round->choice, &self->random);
+    assert (!demand_is_given (round->drawing));
+    return s_pick_of_all (self);
 }
 
 void

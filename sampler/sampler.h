@@ -22,8 +22,7 @@
  *    S2  a job's draws of one epoch, the samples of it taken before the job joined or by other nodes, and its
  *        remaining are its data at the epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs are one group if their data overlap, also through others.
- *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have
- *        equal sets.
+ *    S4  under `dsa`: the trees say what the remaining sets say, and jobs that count as one have equal sets.
  *  Owner: one thread.  Nothing here blocks.  Small start-up allocations abort on failure.
  */
 #ifndef SAMPLER_H
@@ -152,16 +151,14 @@ const uint32_t *sampler_group (const sampler_t *self, size_t group, size_t *coun
 void sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count);
 //  The next class of the round, or false when every job has its sample and the round is over.
 bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
-//  An id of the offered class, uniform over it; LIST: the next id of the list.  Under `dsa`, a second call
-//  gives the same id again.
+//  An id of the offered class, uniform over it; LIST: the next id of the list.
 uint32_t sampler_pick (sampler_t *self);
 //  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`;
 //  others have none).  What sampler_suits says holds from the offer's first sampler_pick on.
 bool sampler_accepts (const sampler_t *self, uint32_t id);
 bool sampler_suits (const sampler_t *self, uint32_t id);
 //  A uniform id of a set that the class is part of, but for a LIST or SEEDED job: to be tried with
-//  sampler_accepts.  What is accepted is uniform over the class; while little is, a class is small beside
-//  what remains to its first job.
+//  sampler_accepts.  What is accepted is uniform over the class.  Under `dsa` all is.
 uint32_t sampler_try (sampler_t *self);
 //  The offer's jobs draw id, which is in the class.  It need not come from sampler_pick; uniformity then is
 //  not the sampler's.  The caller asserts that it is in the class (sampler_accepts).

@@ -1,11 +1,9 @@
-/*  Guards: a round follows the published law, exactly.
- *
- *  The reference is the paper's recursion taken literally: sets are computed, players recurse on differences,
- *  every probability is multiplied out.  Jobs with one set are one player, and draw one id.  It works on sets
- *  of at most 8 ids, as bit masks.  Beside it:
- *    - one round, many times over, from one state: the joint law of all ids of all jobs, by chi-square;
- *    - long schedules, where the state comes from draws of before: how often jobs share a sample, and which
- *      of its remaining samples each one gets, given all before.
+/*  Guards: a round of all jobs follows the published law (published.h), where jobs with one set are one
+ *  player, and in any round each draw is uniform over what remains to the job, given all before.
+ *    - One round, many times over, from one state: the joint law of all ids of all jobs, by chi-square.
+ *    - Long schedules, where the state comes from draws of before: how often jobs share a sample, and which
+ *      of its remaining samples each one gets.
+ *  (test_dsa_enumerated.c has the exact law of single rounds.)
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,110 +14,29 @@
 
 #include "sampler.h"
 #include "effort.h"
+#include "published.h"
 #include "seed.h"
 #include "statistics.h"
 
-enum { IDS = 8, JOBS_MAX = 4, OUTCOMES = 8 * 8 * 8 * 8 };
-
-//  ------------------------------------------------------------------------------------------------
-//  The reference
-
-typedef struct {
-    uint8_t sets [JOBS_MAX];            //  R_i of the players that still recurse, sorted by size
-    unsigned ones [JOBS_MAX];           //  a 1 in the outcome's digit of each job of player i
-    size_t count;
-} suffix_t;
-
-static int
-s_size (uint8_t set)
-{
-    return __builtin_popcount (set);
-}
-
-//  The players from `from` on, with less taken away from each.
-static suffix_t
-s_rest (const suffix_t *players, size_t from, uint8_t less)
-{
-    suffix_t rest = { .count = players->count - from };
-    for (size_t player = 0; player < rest.count; player++) {
-        rest.sets [player] = players->sets [from + player] & (uint8_t) ~less;
-        rest.ones [player] = players->ones [from + player];
-    }
-    return rest;
-}
-
-//  Adds to law [outcome], for every outcome of these players, its probability given that it has come here
-//  with `so_far` decided and probability p.  An outcome is an octal number: a digit, which is the id, for
-//  each job.
-static void
-s_law (const suffix_t *players, double p, unsigned so_far, double *law)
-{
-    if (p <= 0)
-        return;
-    if (players->count == 0) {
-        law [so_far] += p;
-        return;
-    }
-    uint8_t common = players->sets [0];
-    for (size_t player = 1; player < players->count; player++)
-        common &= players->sets [player];
-    double here = p * s_size (common) / s_size (players->sets [0]);
-    unsigned ones = 0;
-    for (size_t sharers = 1; sharers <= players->count && common; sharers++) {
-        ones += players->ones [sharers - 1];
-        double next = sharers == players->count? 0:
-            (double) s_size (players->sets [sharers - 1]) / s_size (players->sets [sharers]);
-        suffix_t rest = s_rest (players, sharers, common);
-        for (unsigned id = 0; id < IDS; id++)
-            if (common >> id & 1)
-                s_law (&rest, here * (1 - next) / s_size (common), so_far + id * ones, law);
-        here *= next;
-    }
-    //  The first player does not pick the common set, so no player does: all recurse on what is left.  There
-    //  it has nothing in common with all the others and draws alone.
-    uint8_t alone = players->sets [0] & (uint8_t) ~common;
-    suffix_t rest = s_rest (players, 1, common);
-    for (unsigned id = 0; id < IDS; id++)
-        if (alone >> id & 1)
-            s_law (&rest, p / s_size (players->sets [0]), so_far + id * players->ones [0], law);
-}
-
-//  The player that has this set, or else its place among the others, by size.
-static size_t
-s_place (const suffix_t *players, uint8_t set)
-{
-    for (size_t player = 0; player < players->count; player++)
-        if (players->sets [player] == set)
-            return player;
-    size_t place = 0;
-    while (place < players->count && s_size (players->sets [place]) < s_size (set))
-        place++;
-    return place;
-}
+enum { IDS = PUBLISHED_IDS, JOBS_MAX = PUBLISHED_JOBS_MAX, OUTCOMES = PUBLISHED_OUTCOMES };
 
 //  The law of one round of these jobs, with their sets by slot.  Returns false, no law, if two sets that
 //  differ are of one size: then the law depends on an order that the paper leaves open.
 static bool
 s_round_law (const uint8_t *sets, size_t count, double *law)
 {
-    suffix_t players = { .count = 0 };
+    published_players_t players = { .count = 0 };
     for (unsigned slot = 0; slot < count; slot++) {
-        size_t place = s_place (&players, sets [slot]);
-        if (place == players.count || players.sets [place] != sets [slot]) {
-            for (size_t next = players.count++; next > place; next--) {
-                players.sets [next] = players.sets [next - 1];
-                players.ones [next] = players.ones [next - 1];
-            }
-            players.sets [place] = sets [slot];
-            players.ones [place] = 0;
-        }
-        players.ones [place] += 1u << 3 * slot;
+        size_t place = 0;
+        while (place < players.count && published_size (players.sets [place]) < published_size (sets [slot]))
+            place++;
+        published_add (&players, place, sets [slot], slot);
     }
     for (size_t place = 1; place < players.count; place++)
-        if (s_size (players.sets [place]) == s_size (players.sets [place - 1]))
+        if (published_size (players.sets [place]) == published_size (players.sets [place - 1]))
             return false;
     memset (law, 0, OUTCOMES * sizeof *law);
-    s_law (&players, 1, 0, law);
+    published_law (&players, 1, 0, law);
     return true;
 }
 
@@ -264,15 +181,16 @@ s_same (const double *law, size_t first, size_t last)
 }
 
 static void
-s_tally (tallies_t *tallies, const uint8_t *sets, const uint32_t *ids, size_t count)
+s_tally (tallies_t *tallies, const uint8_t *sets, const uint32_t *ids, size_t count, bool is_all)
 {
     static double law [OUTCOMES];
     //  Of one job only: jobs that share a sample are not so many independent events.
-    int size = s_size (sets [0]);
-    int rank = s_size (sets [0] & (uint8_t) ((1u << ids [0]) - 1));
+    int size = published_size (sets [0]);
+    int rank = published_size (sets [0] & (uint8_t) ((1u << ids [0]) - 1));
     statistics_event (&tallies->lower, rank < size / 2, (double) (size / 2) / size);
     statistics_event (&tallies->least, rank == 0, 1.0 / size);
-    if (count < 2 || !s_round_law (sets, count, law))
+    //  Jobs that take no part are on the path, too.  So without them less is shared than the paper has it.
+    if (!is_all || count < 2 || !s_round_law (sets, count, law))
         return;
     bool all = true;
     for (size_t slot = 0; slot + 1 < count; slot++)
@@ -302,7 +220,7 @@ s_schedule_round (sampler_t *sampler, uint64_t *random, size_t job_count, const 
         }
     }
     s_play (sampler, jobs, count, ids);
-    s_tally (tallies, sets, ids, count);
+    s_tally (tallies, sets, ids, count, count == job_count);
     for (size_t slot = 0; slot < count; slot++)
         left [jobs [slot]] &= (uint8_t) ~(1u << ids [slot]);
     for (uint32_t job = 0; job < job_count; job++)

@@ -113,7 +113,8 @@ s_round (world_t *world)
             jobs [takers++] = group [index];
     if (takers == 0)
         return;
-    double same = takers == 2? s_same_probability (&world->jobs [jobs [0]], &world->jobs [jobs [1]]): 0;
+    bool is_pair = takers == 2 && members == 2;         //  others of the path would cut what they share
+    double same = is_pair? s_same_probability (&world->jobs [jobs [0]], &world->jobs [jobs [1]]): 0;
     sampler_offer_t offer;
     sampler_round_begin (world->sampler, jobs, takers);
     while (sampler_offer (world->sampler, &offer)) {
@@ -126,7 +127,7 @@ s_round (world_t *world)
                 if (jobs [taker] == offered [index])
                     ids [taker] = id;
     }
-    if (takers == 2)
+    if (is_pair)
         statistics_event (&world->same, ids [0] == ids [1], same);
     for (size_t taker = 0; taker < takers; taker++) {
         model_job_t *model = &world->jobs [jobs [taker]];
