@@ -334,7 +334,10 @@ s_come_to_path (dsa_t *self, group_t *group, uint32_t job)
     while (place < tree_count (group->tree)
             && s_left (self, group->tree, place) <= demand_remaining_count (demand))
         place++;
-    tree_insert (group->tree, place, job, demand_remaining (demand));
+    size_t next = place < tree_count (group->tree)? place: place - 1;
+    const roaring_bitmap_t *neighbour = tree_count (group->tree) == 0? NULL:
+        demand_remaining (self->demands [tree_job (group->tree, next)]);
+    tree_insert (group->tree, place, job, demand_remaining (demand), neighbour);
     self->members [job].returns = false;
 }
 

@@ -114,54 +114,62 @@ s_lose (node_t *node, const roaring_bitmap_t *ids, uint64_t count)
     node->size -= count;
 }
 
-//  What the new job lacks leaves the vertices before `place`, and is added to the leaves there.  Returns all
-//  of it, yours to free.  What the vertices keep leaves *rest.
-static roaring_bitmap_t *
-s_cut (tree_t *self, size_t place, const roaring_bitmap_t *remaining, roaring_bitmap_t *rest)
+//  These ids, which the new job lacks, leave the vertices before `place`.  Where they leave one, its leaf and
+//  the leaves behind it get them.
+static void
+s_cut (tree_t *self, size_t place, const roaring_bitmap_t *lacking)
 {
     roaring_bitmap_t *cut = sampler_need (roaring_bitmap_create ());
     for (node_t *node = self->nodes; node < self->nodes + place; node++) {
-        if (node->size > 0 && !roaring_bitmap_is_subset (node->vertex, remaining)) {
-            roaring_bitmap_t *lacking = sampler_need (roaring_bitmap_andnot (node->vertex, remaining));
-            s_lose (node, lacking, roaring_bitmap_get_cardinality (lacking));
-            roaring_bitmap_or_inplace (cut, lacking);
-            roaring_bitmap_free (lacking);
+        if (node->size > 0 && roaring_bitmap_intersect (node->vertex, lacking)) {
+            roaring_bitmap_t *part = sampler_need (roaring_bitmap_and (node->vertex, lacking));
+            s_lose (node, part, roaring_bitmap_get_cardinality (part));
+            roaring_bitmap_or_inplace (cut, part);
+            roaring_bitmap_free (part);
         }
-        if (node->size > 0)
-            roaring_bitmap_andnot_inplace (rest, node->vertex);
         if (!roaring_bitmap_is_empty (cut))
             roaring_bitmap_or_inplace (node->leaf, cut);
     }
-    return cut;
+    roaring_bitmap_free (cut);
 }
 
 void
-tree_insert (tree_t *self, size_t place, uint32_t job, const roaring_bitmap_t *remaining)
+tree_insert (tree_t *self, size_t place, uint32_t job, const roaring_bitmap_t *remaining,
+    const roaring_bitmap_t *neighbour)
 {
     assert (self->magic == TREE_MAGIC);
     assert (place <= self->count && self->count < SAMPLER_JOBS_MAX);
     assert (tree_place (self, job) == TREE_NOWHERE);
-    roaring_bitmap_t *rest = sampler_need (roaring_bitmap_copy (remaining));
-    roaring_bitmap_t *cut = s_cut (self, place, remaining, rest);
     node_t new = { .job = job };
-    if (place == self->count) {
-        new.vertex = rest;
+    if (self->count == 0) {
+        new.vertex = sampler_need (roaring_bitmap_copy (remaining));
         new.leaf = sampler_need (roaring_bitmap_create ());
-        new.size = roaring_bitmap_get_cardinality (rest);
     }
     else {
-        //  The next vertex is split: what the new job has of it, and the rest, which the cut comes back to.
-        node_t *next = &self->nodes [place];
-        new.vertex = sampler_need (roaring_bitmap_and (next->vertex, remaining));
-        new.leaf = rest;
-        new.size = roaring_bitmap_get_cardinality (new.vertex);
-        if (new.size > 0) {
-            s_lose (next, new.vertex, new.size);
-            roaring_bitmap_andnot_inplace (new.leaf, new.vertex);
+        bool is_last = place == self->count;
+        node_t *next = &self->nodes [is_last? place - 1: place];
+        //  A_p of the place, or all of A_(n-1).
+        roaring_bitmap_t *common = sampler_need (roaring_bitmap_andnot (neighbour, next->leaf));
+        roaring_bitmap_t *lacking = sampler_need (roaring_bitmap_andnot (common, remaining));
+        roaring_bitmap_t *rest = sampler_need (roaring_bitmap_andnot (remaining, common));
+        roaring_bitmap_free (common);
+        if (!roaring_bitmap_is_empty (lacking))
+            s_cut (self, place, lacking);
+        if (is_last) {
+            new.vertex = rest;
+            new.leaf = lacking;
+            roaring_bitmap_clear (new.leaf);
         }
-        s_gain (next, cut, roaring_bitmap_get_cardinality (cut));
+        else {
+            //  The new job has a part of the next vertex; what it lacks of A_p is the next vertex now.
+            roaring_bitmap_andnot_inplace (next->vertex, lacking);
+            new.vertex = next->vertex;
+            new.leaf = rest;
+            next->vertex = lacking;
+            next->size = roaring_bitmap_get_cardinality (lacking);
+        }
     }
-    roaring_bitmap_free (cut);
+    new.size = roaring_bitmap_get_cardinality (new.vertex);
     memmove (&self->nodes [place + 1], &self->nodes [place], (self->count - place) * sizeof new);
     self->nodes [place] = new;
     self->count++;

@@ -54,8 +54,10 @@ const roaring_bitmap_t *tree_leaf (const tree_t *self, size_t place);
 uint64_t tree_vertex_size (const tree_t *self, size_t place);
 
 //  The job, which is not on the path, comes to this place; the jobs from there on move one place back.
-//  remaining is copied, and not run-compressed.
-void tree_insert (tree_t *self, size_t place, uint32_t job, const roaring_bitmap_t *remaining);
+//  remaining: what remains to it, copied, not run-compressed; neighbour: to the job now at this place, or to
+//  the last one if there is none, NULL without a job.
+void tree_insert (tree_t *self, size_t place, uint32_t job, const roaring_bitmap_t *remaining,
+    const roaring_bitmap_t *neighbour);
 //  The job leaves the path.  What the jobs behind it share can then be raised, from its place on, or from the
 //  last place if it was last.
 void tree_remove (tree_t *self, uint32_t job);

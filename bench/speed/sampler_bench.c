@@ -15,7 +15,7 @@
 #include "random.h"
 #include "sampler.h"
 
-enum { JOBS_MAX = 128, VERSIONS_SHARE = 50 };
+enum { JOBS_MAX = 256, VERSIONS_SHARE = 50 };
 
 static void *
 s_need (void *memory)
@@ -27,18 +27,14 @@ s_need (void *memory)
     return memory;
 }
 
-//  A random set of count ids below universe.
+//  A random set of count ids from `from` to before `to`.
 static roaring_bitmap_t *
-s_random_set (random_t *random, uint32_t universe, uint32_t count)
+s_random_set (random_t *random, uint32_t from, uint32_t to, uint32_t count)
 {
-    uint32_t *ids = s_need (malloc (universe * sizeof *ids));
-    for (uint32_t id = 0; id < universe; id++)
-        ids [id] = id;
-    for (uint32_t place = 0; place < count; place++) {
-        uint32_t other = place + (uint32_t) random_below (random, universe - place), id = ids [other];
-        ids [other] = ids [place];
-        ids [place] = id;
-    }
+    uint32_t *ids = s_need (malloc (count * sizeof *ids)), found = 0;
+    for (uint32_t id = from; id < to; id++)
+        if (random_below (random, to - id) < count - found)
+            ids [found++] = id;
     roaring_bitmap_t *set = s_need (roaring_bitmap_of_ptr (count, ids));
     free (ids);
     return set;
@@ -78,48 +74,55 @@ s_draw_all (sampler_t *sampler, size_t group)
         sampler_commit (sampler, sampler_pick (sampler));
 }
 
-static void
-s_measure_inserts (json_t *out, uint32_t samples)
+//  Of 128 random sets of least to twice as many samples, each beside those before it.
+static json_t *
+s_measure_inserts (sampler_policy_t policy, uint32_t samples, uint32_t least)
 {
     enum { SETS = 128, ANDS = 20 };
     random_t random = random_from_seed (2);
     roaring_bitmap_t *sets [SETS];
     for (int set = 0; set < SETS; set++)
-        sets [set] = s_random_set (&random, samples,
-            samples / 2 + (uint32_t) random_below (&random, samples / 2));
+        sets [set] = s_random_set (&random, 0, samples, least + (uint32_t) random_below (&random, least));
     double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
     for (int turn = 0; turn < ANDS; turn++)
         roaring_bitmap_free (roaring_bitmap_and (sets [turn], sets [turn + 1]));
     double and_seconds = (clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin) / ANDS;
-    json_object_set_new (out, "samples", json_integer (samples));
-    json_object_set_new (out, "sets", json_integer (SETS));
-    json_object_set_new (out, "and_ms", json_real (and_seconds * 1e3));
-    static const struct { const char *name; sampler_policy_t policy; } policies [] = {
-        { "dsa", SAMPLER_POLICY_DSA }, { "follow", SAMPLER_POLICY_FOLLOW } };
-    for (int index = 0; index < 2; index++) {
-        sampler_t *sampler = sampler_new (samples, policies [index].policy, 3);
-        double total = 0, worst = 0, seconds = 0;
-        for (int set = 0; set < SETS; set++) {
-            begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
-            sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
-            //  What the first draws of all these jobs need belongs to the insertion, whenever it is done.
-            for (size_t group = 0; group < sampler_group_count (sampler); group++)
-                s_draw_all (sampler, group);
-            seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
-            total += seconds;
-            worst = seconds > worst? seconds: worst;
-        }
-        uint32_t followers = 0;
-        for (uint32_t job = 0; job < SETS; job++)
-            followers += sampler_follows (sampler, job);
-        json_t *one = json_pack ("{s:f, s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms",
-            worst * 1e3,
-            "last_ms", seconds * 1e3, "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers);
-        json_object_set_new (out, policies [index].name, one);
-        sampler_destroy (&sampler);
+    sampler_t *sampler = sampler_new (samples, policy, 3);
+    double total = 0, worst = 0, seconds = 0;
+    json_t *each = json_array ();
+    for (int set = 0; set < SETS; set++) {
+        begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+        sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
+        //  What the first draws of all these jobs need belongs to the insertion, whenever it is done.
+        for (size_t group = 0; group < sampler_group_count (sampler); group++)
+            s_draw_all (sampler, group);
+        seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
+        total += seconds;
+        worst = seconds > worst? seconds: worst;
+        json_array_append_new (each, json_real (seconds * 1e3));
     }
+    uint32_t followers = 0;
+    for (uint32_t job = 0; job < SETS; job++)
+        followers += sampler_follows (sampler, job);
+    json_t *out = json_pack ("{s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:i, s:o}", "policy",
+        policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) samples, "sets", SETS, "least",
+        (int) least, "and_ms", and_seconds * 1e3, "mean_ms", total / SETS * 1e3, "worst_ms", worst * 1e3,
+        "last_ms", seconds * 1e3, "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers,
+        "each_ms", each);
+    sampler_destroy (&sampler);
     for (int set = 0; set < SETS; set++)
         roaring_bitmap_free (sets [set]);
+    return out;
+}
+
+static json_t *
+s_measure_all_inserts (void)
+{
+    json_t *all = json_array ();
+    json_array_append_new (all, s_measure_inserts (SAMPLER_POLICY_DSA, 10000000, 1000000));
+    json_array_append_new (all, s_measure_inserts (SAMPLER_POLICY_DSA, 2000000, 1000000));
+    json_array_append_new (all, s_measure_inserts (SAMPLER_POLICY_FOLLOW, 2000000, 1000000));
+    return all;
 }
 
 //  ---- decisions
@@ -344,12 +347,161 @@ s_memory (void)
     return info.uordblks + info.hblkhd;
 }
 
+//  ---- changes, under `dsa`
+
+typedef enum { DATA_EQUAL, DATA_OVERLAPPING, DATA_RANDOM, DATA_KINDS } data_kind_t;
+
+static const char *const s_kind_names [DATA_KINDS] = { "equal", "overlapping", "random halves" };
+
+typedef struct { double total, worst; uint64_t count; } times_t;
+
+typedef struct {
+    sampler_t *sampler;
+    random_t random;
+    uint32_t samples, jobs;
+    uint64_t draws;
+    times_t joins, begins, restarts, leaves, rounds;
+} changes_t;
+
+static void
+s_note_time (times_t *times, double begin)
+{
+    double seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
+    times->total += seconds;
+    times->worst = seconds > times->worst? seconds: times->worst;
+    times->count++;
+}
+
+//  Job j takes part in 1 - 3/4 j/jobs of the rounds, and begins an epoch when nothing is left.  The job
+//  `certain` takes part in any case, and only the caller begins its epochs.
+static void
+s_change_round (changes_t *self, uint32_t certain)
+{
+    for (size_t group = 0; group < sampler_group_count (self->sampler); group++) {
+        size_t members;
+        const uint32_t *member = sampler_group (self->sampler, group, &members);
+        uint32_t jobs [JOBS_MAX], count = 0;
+        for (size_t place = 0; place < members; place++)
+            if (sampler_remaining (self->sampler, member [place]) > 0 && (member [place] == certain
+                    || random_below (&self->random, 4 * self->jobs) < 4 * self->jobs - 3 * member [place]))
+                jobs [count++] = member [place];
+        if (count == 0)
+            continue;
+        sampler_offer_t offer;
+        for (sampler_round_begin (self->sampler, jobs, count); sampler_offer (self->sampler, &offer); )
+            sampler_commit (self->sampler, sampler_pick (self->sampler));
+        self->draws += count;
+        for (uint32_t place = 0; place < count; place++)
+            if (jobs [place] != certain && sampler_remaining (self->sampler, jobs [place]) == 0)
+                sampler_epoch_begin (self->sampler, jobs [place]);
+    }
+}
+
+//  Where the job's data begin; they end at *to_p.
+static uint32_t
+s_change_range (const changes_t *self, data_kind_t kind, uint32_t job, uint32_t *to_p)
+{
+    uint32_t quarter = self->samples / 4;
+    uint32_t from = kind != DATA_OVERLAPPING? 0:
+        (uint32_t) ((uint64_t) quarter * (job * 7 % self->jobs) / self->jobs);
+    *to_p = kind != DATA_OVERLAPPING? self->samples: from + 3 * quarter;
+    return from;
+}
+
+//  A job joins, in an epoch that has one sample left, or of which it has taken job/jobs.
+static void
+s_change_join (changes_t *self, data_kind_t kind, uint32_t job, bool ends)
+{
+    uint32_t to, from = s_change_range (self, kind, job, &to);
+    roaring_bitmap_t *data = kind == DATA_RANDOM? s_random_set (&self->random, 0, self->samples,
+        self->samples / 2): roaring_bitmap_from_range (from, to, 1);
+    roaring_bitmap_t *taken = s_random_set (&self->random, from, to,
+        ends? to - from: (uint32_t) ((uint64_t) (to - from) * job / self->jobs));
+    roaring_bitmap_and_inplace (taken, data);
+    if (ends)
+        roaring_bitmap_remove (taken, roaring_bitmap_minimum (taken));
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+    sampler_join (self->sampler, &(sampler_join_t) { .data = data, .taken = taken });
+    s_change_round (self, job);         //  the insertion is part of the join
+    if (!ends)
+        s_note_time (&self->joins, begin);
+    roaring_bitmap_free (data);
+    roaring_bitmap_free (taken);
+}
+
+//  The job begins an epoch, and comes to the tree.
+static void
+s_change_begin (changes_t *self, times_t *times, uint32_t job)
+{
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+    sampler_epoch_begin (self->sampler, job);
+    s_change_round (self, job);
+    s_note_time (times, begin);
+}
+
+static json_t *
+s_times (const times_t *times, double unit)
+{
+    return json_pack ("{s:f, s:f}", "mean", times->total / (double) times->count * unit, "worst",
+        times->worst * unit);
+}
+
+static json_t *
+s_measure_changes (uint32_t samples, uint32_t jobs, data_kind_t kind)
+{
+    enum { EVENTS = 32, ROUNDS = 2000 };
+    changes_t self = { .samples = samples, .jobs = jobs, .random = random_from_seed (8) };
+    size_t before = s_memory ();
+    self.sampler = sampler_new (samples, SAMPLER_POLICY_DSA, 9);
+    for (uint32_t job = 0; job < jobs; job++)
+        s_change_join (&self, kind, job, false);
+    for (int round = 0; round < ROUNDS; round++)        //  until all is in its place
+        s_change_round (&self, JOBS_MAX);
+    self.draws = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+        s_change_round (&self, JOBS_MAX);
+        s_note_time (&self.rounds, begin);
+    }
+    uint64_t draws = self.draws;
+    size_t bytes = s_memory () - before;
+    uint32_t events = jobs < EVENTS? jobs: EVENTS;
+    for (uint32_t event = 0; event < events; event++)
+        s_change_begin (&self, &self.restarts, event * jobs / events);
+    for (uint32_t event = 0; event < events; event++) {
+        uint32_t job = event * jobs / events;
+        double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+        sampler_leave (self.sampler, job);
+        s_note_time (&self.leaves, begin);
+        s_change_join (&self, kind, job, true);         //  it gets the number that has become free
+        s_change_begin (&self, &self.begins, job);
+    }
+    sampler_destroy (&self.sampler);
+    return json_pack ("{s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f}",
+        "samples", (int) samples, "jobs", (int) jobs, "data", s_kind_names [kind],
+        "join_ms", s_times (&self.joins, 1e3), "begin_ms", s_times (&self.begins, 1e3),
+        "restart_ms", s_times (&self.restarts, 1e3), "leave_ms", s_times (&self.leaves, 1e3),
+        "round_us", s_times (&self.rounds, 1e6),
+        "draw_ns", self.rounds.total / (double) draws * 1e9, "bytes_a_sample", (double) bytes / samples);
+}
+
+static json_t *
+s_measure_all_changes (uint32_t samples)
+{
+    static const uint32_t counts [] = { 2, 8, 32, 128, 256 };
+    json_t *all = json_array ();
+    for (int kind = 0; kind < DATA_KINDS; kind++)
+        for (size_t index = 0; index < sizeof counts / sizeof *counts; index++)
+            json_array_append_new (all, s_measure_changes (samples, counts [index], (data_kind_t) kind));
+    return all;
+}
+
 //  Bytes a sample, all structures together, in the second epoch with a full reusable set.
 static json_t *
 s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool scattered)
 {
     random_t random = random_from_seed (7);
-    roaring_bitmap_t *half = s_random_set (&random, samples, samples / 2);
+    roaring_bitmap_t *half = s_random_set (&random, 0, samples, samples / 2);
     roaring_bitmap_t *all = roaring_bitmap_from_range (0, samples, 1);
     size_t before = s_memory ();
     sampler_t *sampler = sampler_new (samples, policy, 5);
@@ -357,6 +509,8 @@ s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool
         sampler_join (sampler, &(sampler_join_t) { .data = scattered? half: all });
     for (uint32_t job = 0; job < jobs; job++)
         sampler_epoch_begin (sampler, job);
+    for (uint32_t job = 0; policy == SAMPLER_POLICY_DSA && job < jobs; job++)
+        s_draw_all (sampler, 0);        //  each round inserts a job into the tree, or more
     for (uint32_t id = 0; policy == SAMPLER_POLICY_FOLLOW && id < samples; id++) {
         uint64_t ticket = sampler_reusable_add (sampler, id);
         if (sampler_needs (sampler, 0, id))
@@ -399,15 +553,39 @@ s_real (const json_t *object, const char *key)
 static void
 s_print_inserts (const json_t *inserts)
 {
-    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million, each beside those before it, "
-        "with a draw of each job;\nan `and` of two takes %.3f ms\n",
-        s_real (inserts, "and_ms"));
-    for (int policy = 0; policy < 2; policy++) {
-        const json_t *one = json_object_get (inserts, policy? "follow": "dsa");
-        printf ("  %-7s %8.2f ms on average (%.0f times the `and`), %8.2f ms at worst, %8.2f ms for the last "
-            "one\n",
-            policy? "follow": "dsa", s_real (one, "mean_ms"), s_real (one, "mean_in_ands"),
-            s_real (one, "worst_ms"), s_real (one, "last_ms"));
+    const json_t *one;
+    size_t index;
+    printf ("Inserting 128 random data sets, each beside those before it, with a draw of each job\n"
+        "(JOADER's paper: 1 to 2 million of 10 million, 570 ms on average)\n"
+        "%-8s %24s %14s %14s %10s %10s %10s\n", "policy", "samples", "`and` of 2, ms", "mean, in `and`s",
+        "mean, ms", "worst, ms", "last, ms");
+    json_array_foreach (inserts, index, one) {
+        char samples [60];
+        snprintf (samples, sizeof samples, "%g to %g of %g million", s_real (one, "least") / 1e6,
+            s_real (one, "least") / 5e5, s_real (one, "samples") / 1e6);
+        printf ("%-8s %24s %14.3f %14.0f %10.2f %10.2f %10.2f\n", json_string_value (json_object_get (one,
+            "policy")), samples, s_real (one, "and_ms"), s_real (one, "mean_in_ands"),
+            s_real (one, "mean_ms"), s_real (one, "worst_ms"), s_real (one, "last_ms"));
+    }
+}
+
+static void
+s_print_changes (const json_t *changes)
+{
+    const json_t *each;
+    size_t index;
+    static const char *const times [] = { "join_ms", "begin_ms", "restart_ms", "leave_ms", "round_us" };
+    printf ("\nChanges under `dsa`, jobs of many speeds, out of step; mean and worst\n"
+        "%-14s %5s %16s %16s %16s %16s %16s %10s %14s\n", "data", "jobs", "join, ms", "epoch begin, ms",
+        "in mid-epoch, ms", "departure, ms", "round, us", "a draw, ns", "bytes a sample");
+    json_array_foreach (changes, index, each) {
+        printf ("%-14s %5d ", json_string_value (json_object_get (each, "data")),
+            (int) s_real (each, "jobs"));
+        for (size_t kind = 0; kind < sizeof times / sizeof *times; kind++) {
+            const json_t *time = json_object_get (each, times [kind]);
+            printf ("%8.2f %7.2f ", s_real (time, "mean"), s_real (time, "worst"));
+        }
+        printf ("%10.0f %14.1f\n", s_real (each, "draw_ns"), s_real (each, "bytes_a_sample"));
     }
 }
 
@@ -456,6 +634,8 @@ s_print (const json_t *report)
         s_print_inserts (part);
     if ((part = json_object_get (report, "decisions")))
         s_print_decisions (part);
+    if ((part = json_object_get (report, "changes")))
+        s_print_changes (part);
     if ((part = json_object_get (report, "memory")))
         s_print_memory (part);
 }
@@ -465,13 +645,12 @@ s_measure (uint32_t samples, const char *only)
 {
     double bare = s_bare_rate (samples);
     json_t *report = json_pack ("{s:i, s:f}", "samples", (int) samples, "bare_a_second", bare);
-    if (!only || strcmp (only, "inserts") == 0) {
-        json_t *inserts = json_object ();
-        s_measure_inserts (inserts, 2000000);
-        json_object_set_new (report, "inserts", inserts);
-    }
+    if (!only || strcmp (only, "inserts") == 0)
+        json_object_set_new (report, "inserts", s_measure_all_inserts ());
     if (!only || strcmp (only, "dsa") == 0 || strcmp (only, "follow") == 0)
         json_object_set_new (report, "decisions", s_measure_all_decisions (samples, bare, only));
+    if (!only || strcmp (only, "changes") == 0)
+        json_object_set_new (report, "changes", s_measure_all_changes (samples));
     if (!only || strcmp (only, "memory") == 0)
         json_object_set_new (report, "memory", s_measure_all_memory ());
     return report;
@@ -487,8 +666,8 @@ static const option_row_t s_rows [] = {
     { "samples", "N", OPTION_AT (options_t, samples),
         "of the data set that jobs draw from (default: 1280000; at least 1000)", 1000, 100000000 },
     { "only", "PART", OPTION_AT (options_t, only),
-        "inserts, dsa, follow (draws under that policy) or memory (default: all of these)",
-        .choices = OPTION_CHOICES ("inserts", "dsa", "follow", "memory") },
+        "inserts, dsa, follow (draws under that policy), changes or memory (default: all of these)",
+        .choices = OPTION_CHOICES ("inserts", "dsa", "follow", "changes", "memory") },
     { "json", NULL, OPTION_AT (options_t, json), "one JSON object instead of tables" }
 };
 

@@ -7,6 +7,8 @@
  *  Nothing is left to chance: dsa.c is compiled here with random numbers that are dictated.  A run notes each
  *  choice that it comes to, with its probability; the next run makes the last choice otherwise, until every
  *  sequence of choices has been made.  Of states that differ only in the names of ids one is played.
+ *
+ *  And a round changes the path by one insertion and one swap, where sets are large; an idle job leaves it.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,6 +170,14 @@ s_regroup (played_t *self)
     dsa_regroup (self->dsa, one_group);
 }
 
+//  What remains to the job that is next to a new one at this place.
+static const roaring_bitmap_t *
+s_neighbour (const played_t *self, const tree_t *tree, size_t place)
+{
+    size_t count = tree_count (tree), next = place < count? place: place - 1;
+    return count == 0? NULL: demand_remaining (self->demands [tree_job (tree, next)]);
+}
+
 static void
 s_set_up (played_t *self, const scene_t *scene)
 {
@@ -182,14 +192,16 @@ s_set_up (played_t *self, const scene_t *scene)
     for (uint32_t job = 0; job < scene->count; job++) {
         bool is_there = scene->on_path >> job & 1;
         if (is_there)
-            tree_insert (tree, tree_count (tree), job, demand_remaining (self->demands [job]));
+            tree_insert (tree, tree_count (tree), job, demand_remaining (self->demands [job]),
+                s_neighbour (self, tree, tree_count (tree)));
         self->dsa->members [job].returns = false;
         self->dsa->members [job].round = is_there? 2 * IDLE_ROUNDS: 0;
     }
     if (scene->gone_set) {
         roaring_bitmap_t *gone = s_bitmap (scene->gone_set);
         size_t count = tree_count (tree);
-        tree_insert (tree, scene->gone_place < count? scene->gone_place: count, JOBS, gone);
+        size_t place = scene->gone_place < count? scene->gone_place: count;
+        tree_insert (tree, place, JOBS, gone, s_neighbour (self, tree, place));
         tree_remove (tree, JOBS);
         roaring_bitmap_free (gone);
     }
@@ -534,6 +546,94 @@ test_what_is_between_two_rounds (void **state)
             }
 }
 
+//  ------------------------------------------------------------------------------------------------
+//  The path changes little by little.  Chance is not judged here: the first of all choices is made.
+
+//  A scene where each round has work for one insertion and one swap.
+static void
+s_set_up_slow (played_t *self, const scene_t *scene)
+{
+    s_script.sorts = true;
+    s_script.redirects = false;
+    s_script.known = 0;
+    s_run_begin ();
+    s_set_up (self, scene);
+    self->dsa->containers = INSERT_WORK + SWAP_WORK;
+}
+
+//  Choices are forgotten, so that rounds are not limited in number.
+static void
+s_slow_round (played_t *self, uint8_t takes_part)
+{
+    s_round (self, takes_part);
+    s_script.known = 0;
+    s_run_begin ();
+    dsa_check (self->dsa);
+}
+
+static void
+test_a_round_inserts_one_job (void **state)
+{
+    (void) state;
+    scene_t scene = { .count = 4, .sets = { 15, 15, 15, 15 }, .takes_part = 15 };
+    played_t played;
+    s_set_up_slow (&played, &scene);
+    for (uint32_t job = 0; job < 4; job++)
+        played.dsa->members [job].returns = true;
+    for (size_t round = 1; round < 4; round++) {
+        s_slow_round (&played, 15);
+        assert_int_equal (tree_count (played.dsa->groups [0].tree), round);
+    }
+    s_slow_round (&played, 15);         //  nothing is left to any of them
+    assert_int_equal (tree_count (played.dsa->groups [0].tree), 0);
+    s_tear_down (&played);
+}
+
+static void
+test_a_round_swaps_one_pair (void **state)
+{
+    (void) state;
+    scene_t scene = { .count = 4, .sets = { 15, 7, 3, 1 }, .takes_part = 1, .on_path = 15 };
+    played_t played;
+    s_set_up_slow (&played, &scene);
+    for (size_t out_of_order = 6; out_of_order > 3; out_of_order--) {
+        const tree_t *tree = played.dsa->groups [0].tree;
+        size_t found = 0;
+        for (size_t back = 0; back < 4; back++)
+            for (size_t front = 0; front < back; front++)
+                found += tree_job (tree, front) < tree_job (tree, back);
+        assert_int_equal (found, out_of_order);
+        dsa_begin (played.dsa, &(uint32_t) { 0 }, 1);
+    }
+    s_tear_down (&played);
+}
+
+//  A job that sits out IDLE_ROUNDS rounds leaves; it comes back when it draws twice.
+static void
+test_an_idle_job_leaves_the_path (void **state)
+{
+    (void) state;
+    scene_t scene = { .count = 3, .sets = { 15, 15, 6 }, .takes_part = 7, .on_path = 7 };
+    played_t played;
+    s_set_up_slow (&played, &scene);
+    for (int round = 0; round <= IDLE_ROUNDS; round++) {
+        assert_int_not_equal (tree_place (played.dsa->groups [0].tree, 2), TREE_NOWHERE);
+        if (!played.sets [0])
+            for (uint32_t job = 0; job < 2; job++) {
+                demand_epoch_begin (played.demands [job]);
+                dsa_epoch_begin (played.dsa, job);
+                played.sets [job] = 15;
+            }
+        s_slow_round (&played, 3);
+    }
+    assert_int_equal (tree_place (played.dsa->groups [0].tree, 2), TREE_NOWHERE);
+    s_slow_round (&played, 4);
+    assert_int_equal (tree_place (played.dsa->groups [0].tree, 2), TREE_NOWHERE);
+    dsa_begin (played.dsa, &(uint32_t) { 2 }, 1);
+    assert_int_not_equal (tree_place (played.dsa->groups [0].tree, 2), TREE_NOWHERE);
+    s_tear_down (&played);
+}
+
 int
 main (void)
 {
@@ -543,6 +643,9 @@ main (void)
         cmocka_unit_test (test_some_take_part),
         cmocka_unit_test (test_stale_sets),
         cmocka_unit_test (test_what_is_between_two_rounds),
+        cmocka_unit_test (test_a_round_inserts_one_job),
+        cmocka_unit_test (test_a_round_swaps_one_pair),
+        cmocka_unit_test (test_an_idle_job_leaves_the_path),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*  Guards: under `dsa`, whatever shape the data sets of 2 to 16 jobs have, each draw is uniform over what
  *  remains to the job given all that was drawn before, and two jobs alone draw the same sample with
- *  probability |I| / max (|R_1|, |R_2|).  Jobs with one set draw as one, and each of their orders is uniform
- *  as before.
+ *  probability |I| / max (|R_1|, |R_2|), also beside a job that draws rarely.  Jobs with one set draw as one,
+ *  and each of their orders is uniform as before.
  *  (test_dsa_law.c has the whole joint law, on sets of eight.)
  */
 #include <stdarg.h>
@@ -279,6 +279,46 @@ test_jobs_part_and_meet (void **state)
     sampler_destroy (&sampler);
 }
 
+//  A third job that draws once in many rounds, with other data: the two share as if it were not there.
+static void
+test_a_slow_job_cuts_nothing (void **state)
+{
+    (void) state;
+    enum { SLOW = 100, SLOW_ROUNDS = 40000 };
+    static world_t world;
+    s_make (&world, NESTED, 3, test_seed ());           //  the third has the fewest
+    uint32_t ids [2] = { 0 };
+    for (uint32_t round = 1; round <= SLOW_ROUNDS; round++) {
+        static const uint32_t jobs [] = { 0, 1, 2 };
+        double same = s_same_probability (&world.jobs [0], &world.jobs [1]);
+        bool all = round % SLOW == 0;
+        sampler_offer_t offer;
+        for (sampler_round_begin (world.sampler, jobs, all? 3: 2); sampler_offer (world.sampler, &offer); ) {
+            uint32_t id = sampler_pick (world.sampler);
+            for (size_t index = 0; index < offer.job_count; index++) {
+                world.jobs [offer.jobs [index]].left [id] = false;
+                world.jobs [offer.jobs [index]].remaining--;
+                if (offer.jobs [index] < 2)
+                    ids [offer.jobs [index]] = id;
+            }
+            sampler_commit (world.sampler, id);
+        }
+        if (round > SLOW)               //  until then it leaves the path
+            statistics_event (&world.same, ids [0] == ids [1], same);
+        for (uint32_t job = 0; job < 3; job++)
+            if (world.jobs [job].remaining == 0) {
+                sampler_epoch_begin (world.sampler, job);
+                memcpy (world.jobs [job].left, world.jobs [job].data, sizeof world.jobs [job].left);
+                world.jobs [job].remaining = world.jobs [job].size;
+            }
+    }
+    sampler_check (world.sampler);
+    sampler_destroy (&world.sampler);
+    double z = statistics_z_of_events (&world.same);
+    if (fabs (z) > statistics_z_limit (1))
+        fail_msg ("z = %.2f", z);
+}
+
 int
 main (void)
 {
@@ -286,6 +326,7 @@ main (void)
         cmocka_unit_test (test_every_shape_and_number),
         cmocka_unit_test (test_jobs_with_one_set_draw_as_one),
         cmocka_unit_test (test_jobs_part_and_meet),
+        cmocka_unit_test (test_a_slow_job_cuts_nothing),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -35,6 +35,17 @@ s_job (uint32_t job)
     return 21 * job;                    //  numbers as far apart as they can be
 }
 
+//  What remains to the job.
+static roaring_bitmap_t *
+s_set (const world_t *self, uint32_t job)
+{
+    roaring_bitmap_t *set = roaring_bitmap_create ();
+    for (uint32_t id = 0; id < self->ids; id++)
+        if (self->left [job] [id])
+            roaring_bitmap_add (set, id * self->stride);
+    return set;
+}
+
 static bool
 s_is_common (const world_t *self, size_t place, uint32_t id)
 {
@@ -63,10 +74,7 @@ s_check (const world_t *self)
     roaring_bitmap_t *sets [JOBS];
     const roaring_bitmap_t *remaining [SAMPLER_JOBS_MAX] = { NULL };
     for (uint32_t job = 0; job < JOBS; job++) {
-        sets [job] = roaring_bitmap_create ();
-        for (uint32_t id = 0; id < self->ids; id++)
-            if (self->left [job] [id])
-                roaring_bitmap_add (sets [job], id * self->stride);
+        sets [job] = s_set (self, job);
         remaining [s_job (job)] = sets [job];
     }
     assert_int_equal (tree_count (self->tree), self->count);
@@ -100,20 +108,21 @@ s_insert (world_t *self)
         return;
     uint32_t other = (uint32_t) test_below (&self->random, JOBS);
     uint64_t alike = test_below (&self->random, 4), part = 1 + test_below (&self->random, 4);
-    roaring_bitmap_t *set = roaring_bitmap_create ();
     for (uint32_t id = 0; id < self->ids; id++) {
         bool own = test_below (&self->random, 5) < part;
         bool copies = alike == 3 || (alike == 2 && test_below (&self->random, 8) > 0);
         self->left [job] [id] = copies? self->left [other] [id]: own;
-        if (self->left [job] [id])
-            roaring_bitmap_add (set, id * self->stride);
     }
     size_t place = test_below (&self->random, self->count + 1);
-    tree_insert (self->tree, place, s_job (job), set);
+    roaring_bitmap_t *set = s_set (self, job), *neighbour = self->count == 0? NULL:
+        s_set (self, self->path [place < self->count? place: place - 1]);
+    tree_insert (self->tree, place, s_job (job), set, neighbour);
     memmove (&self->path [place + 1], &self->path [place], (self->count - place) * sizeof *self->path);
     self->path [place] = job;
     self->count++;
     roaring_bitmap_free (set);
+    if (neighbour)
+        roaring_bitmap_free (neighbour);
 }
 
 static void
