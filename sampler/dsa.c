@@ -11,6 +11,10 @@ enum { DSA_MAGIC = 0x5d5a11e3, BLOCK = 512 };
 //  A job that takes no part in so many rounds leaves the path.
 enum { IDLE_ROUNDS = 64 };
 
+//  Neighbours are swapped where the front one has more than this part more.  Otherwise jobs that are nearly
+//  in step would be swapped all the time, for no measurable sharing.
+enum { SLACK = 256 };
+
 //  What a round may spend on insertions and swaps after the first of each, in operations on containers: those
 //  of 65,536 ids, of which sets consist.
 enum { CONTAINER = 65536, INSERT_WORK = 256, SWAP_WORK = 64, SWAP_OPERATIONS = 4 };
@@ -313,7 +317,8 @@ s_sort_path (dsa_t *self, group_t *group)
     while (in_order < pairs) {
         size_t place = group->cursor < pairs? group->cursor: 0;
         group->cursor = place;
-        if (s_left (self, group->tree, place) > s_left (self, group->tree, place + 1)) {
+        uint64_t front = s_left (self, group->tree, place), back = s_left (self, group->tree, place + 1);
+        if (front - front / SLACK > back) {
             if (work > 0 && work + SWAP_OPERATIONS * self->containers > SWAP_WORK)
                 return;
             work += SWAP_OPERATIONS * self->containers;

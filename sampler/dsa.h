@@ -39,7 +39,7 @@
  *  an epoch, and leaves it with its last sample, or when it has taken no part in 64 rounds; then it comes
  *  back when it draws twice within 64 rounds.  So a job that is far slower than the others cuts nothing from
  *  what they share.  A round has bounded work: it inserts one job, removes one, and swaps one pair of
- *  neighbours, and more of them only where the sets are small.
+ *  neighbours (where the front one has clearly more left); more of them only where the sets are small.
  *
  *  Invariants, checked by dsa_check ():
  *    A1  each tree says just what the remaining sets of its jobs say, which are SHARED jobs of one group.

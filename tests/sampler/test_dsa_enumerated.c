@@ -297,15 +297,15 @@ s_is_uniform (const scene_t *scene, const uint8_t *sets, uint8_t takes_part, dou
     return true;
 }
 
-//  The scene's jobs in the order of the path, if sizes ascend there.
+//  The scene's players in the order of the path, each where its last job stands, if sizes ascend there.
 static bool
 s_find_published (const scene_t *scene)
 {
     published_players_t players = { .count = 0 };
-    for (unsigned job = 0; job < scene->count; job++) {
+    for (unsigned job = (unsigned) scene->count; job-- > 0; ) {
         if (job > 0 && published_size (scene->sets [job]) < published_size (scene->sets [job - 1]))
             return false;
-        published_add (&players, players.count, scene->sets [job], job);
+        published_add (&players, 0, scene->sets [job], job);
     }
     memset (s_published, 0, sizeof s_published);
     published_law (&players, 1, 0, s_published);
