@@ -43,15 +43,16 @@ s_set_bytes (uint32_t samples)
 }
 
 //  What it costs for each sample of its data set, whatever its own data are.  A history under `follow`;
-//  otherwise the data and what remains, and of a subset by seed also all that was asked for.  With parts:
-//  what was asked for, the next epoch's part, what others have in this one, and one of these while it is
-//  made.
+//  otherwise the data and what remains, under `dsa` also a vertex and a leaf of the tree (tree.h), and of a
+//  subset by seed also all that was asked for.  With parts: what was asked for, the next epoch's part, what
+//  others have in this one, and one of these while it is made.
 static size_t
 s_samples_bytes (const broker_t *self, const broker_terms_t *join)
 {
     uint32_t samples = join->dataset->samples;
-    bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
-    size_t sets = remembers? 0: join->order == SAMPLER_ORDER_SEEDED && join->subset? 3: 2;
+    bool shares = join->order == SAMPLER_ORDER_SHARED,
+        remembers = shares && self->options.policy != SAMPLER_POLICY_DSA;
+    size_t sets = remembers? 0: shares? 4: join->order == SAMPLER_ORDER_SEEDED && join->subset? 3: 2;
     sets += join->taken? 1: 0;
     sets += join->parts.nodes > 1? PARTS_SETS: 0;
     size_t lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
