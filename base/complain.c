@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
 #include "utf8.h"
+#include "xalloc.h"
 
 void
 complain_begin (void)
@@ -21,7 +21,7 @@ complain (const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
-    char *text = needed_text_of (format, arguments), *visible = utf8_all_visible (text);
+    char *text = xalloc_text_of (format, arguments), *visible = utf8_all_visible (text);
     va_end (arguments);
     fprintf (stderr, "tureen %s: %s\n", command, visible);
     free (visible);

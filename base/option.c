@@ -6,9 +6,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
 #include "suggest.h"
 #include "utf8.h"
+#include "xalloc.h"
 
 enum { HELP_COLUMN = 23, HEAD_BYTES = 256, LIST_BYTES = 256, SHOWN_BYTES = 400,
     HELP_BYTES_MAX = 1 << 16 };
@@ -139,7 +139,7 @@ option_value (const option_row_t *row, void *target, char *text, char error [OPT
         return s_fail_value (row, error);
     if (row->kind == OPTION_COPY) {
         free (*(char **) place);
-        *(char **) place = needed_memory (strdup (kept));
+        *(char **) place = xalloc_memory (strdup (kept));
     }
     if (row->kind == OPTION_FLAG)
         *(bool *) place = number;

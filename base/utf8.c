@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
+#include "xalloc.h"
 
 //  Length of the sequence and bounds of its second byte, which alone rule out overlong forms, surrogates and
 //  what lies above U+10FFFF.
@@ -47,7 +47,7 @@ utf8_repaired (const char *text)
 {
     assert (text);
     size_t size = strlen (text);
-    char *copy = needed_memory (malloc (3 * size + 1));         //  U+FFFD takes three bytes
+    char *copy = xalloc_memory (malloc (3 * size + 1));         //  U+FFFD takes three bytes
     char *next = copy;
     for (size_t index = 0; index < size;) {
         size_t length = utf8_sequence (text + index, size - index);
@@ -144,5 +144,5 @@ char *
 utf8_all_visible (const char *text)
 {
     size_t size = strlen (text), room = 4 * size + 8;
-    return utf8_visible (text, size, needed_memory (malloc (room)), room);
+    return utf8_visible (text, size, xalloc_memory (malloc (room)), room);
 }

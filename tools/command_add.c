@@ -14,10 +14,10 @@
 #include <jansson.h>
 #include "complain.h"
 #include "control.h"
-#include "needed.h"
 #include "option.h"
 #include "options.h"
 #include "progress.h"
+#include "xalloc.h"
 
 enum { PATIENCE_MS = 5000, PAUSE_MS = 100, QUICK_ASKS = 30, LATER_PAUSE_MS = 500 };
 
@@ -46,8 +46,8 @@ s_absolute (const char *path)
     if (real)
         return real;
     if (s_is_address (path) || *path == '/' || !*path || !getcwd (folder, sizeof folder))
-        return needed_memory (strdup (path));
-    return needed_text ("%s/%s", folder, path);
+        return xalloc_memory (strdup (path));
+    return xalloc_text ("%s/%s", folder, path);
 }
 
 //  Appends both.  False: not UTF-8.
@@ -68,7 +68,7 @@ s_append_path (json_t *words, const char *option, const char *value, char before
     if (!path)
         return s_append (words, option, value);         //  the server says what is wrong with it
     char *whole = s_absolute (path + 1),
-        *word = needed_text ("%.*s%s", (int) (path + 1 - value), value, whole);
+        *word = xalloc_text ("%.*s%s", (int) (path + 1 - value), value, whole);
     bool good = s_append (words, option, word);
     free (whole);
     free (word);
@@ -120,7 +120,7 @@ static json_t *
 s_ask (change_t *self, wire_kind_t kind, const json_t *request, wire_kind_t reply, progress_t *progress)
 {
     message_error_t error = { "" };
-    char *text, *asked = needed_memory (json_dumps (request, JSON_COMPACT));
+    char *text, *asked = xalloc_memory (json_dumps (request, JSON_COMPACT));
     int rc = control_ask (&self->question, kind, asked, reply, PATIENCE_MS, &text, &error);
     free (asked);
     if (rc)
@@ -248,7 +248,7 @@ int
 command_add (int argc, char **argv)
 {
     change_t self = { .command = "add", .options = { .timeout_ms = PATIENCE_MS },
-        .words = needed_memory (json_array ()) };
+        .words = xalloc_memory (json_array ()) };
     option_row_t rows [ADD_ROWS + DATASET_ROWS];
     option_result_t result;
     const option_table_t table = s_add_table (rows);

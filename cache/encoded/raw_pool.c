@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
 #include "raw_policy.h"
+#include "xalloc.h"
 
 enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5, RESIDENTS_FIRST = 64 };
 
@@ -46,7 +46,7 @@ static uint32_t *
 s_make_positions (const raw_pool_options_t *options)
 {
     size_t bytes = options->samples * sizeof (uint32_t);
-    uint32_t *positions = needed_memory (malloc (bytes));
+    uint32_t *positions = xalloc_memory (malloc (bytes));
     for (uint32_t position = 0; position < options->samples; position++)
         positions [options->order [position]] = position;
     return positions;
@@ -85,7 +85,7 @@ raw_pool_new (const raw_pool_options_t *options)
     assert (options->ops && options->samples > 0 && options->order && options->sample_bytes && options->need
         && options->random_below);
     assert (options->break_count > 0 && options->breaks [0] == 0);
-    raw_pool_t *self = needed_memory (calloc (1, sizeof *self));
+    raw_pool_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->magic = RAW_POOL_MAGIC;
     self->options = *options;
     if (!options->positions)
@@ -93,7 +93,7 @@ raw_pool_new (const raw_pool_options_t *options)
     self->positions = options->positions? options->positions: self->positions_made;
     s_measure (self);
     size_t bytes = options->samples * sizeof *self->places;
-    self->places = needed_memory (malloc (bytes));
+    self->places = xalloc_memory (malloc (bytes));
     memset (self->places, 0xff, bytes);     //  RAW_POOL_NOWHERE
     self->figures.limit_bytes = options->limit_bytes;
     self->policy = self->options.ops->make (self);
@@ -164,7 +164,7 @@ raw_pool_enter (raw_pool_t *self, uint32_t id)
     if (self->figures.resident == self->resident_room) {
         self->resident_room = self->resident_room? self->resident_room * 2: RESIDENTS_FIRST;
         size_t bytes = self->resident_room * sizeof *self->residents;
-        self->residents = needed_memory (realloc (self->residents, bytes));
+        self->residents = xalloc_memory (realloc (self->residents, bytes));
     }
     self->places [id] = raw_pool_resident_count (self);
     self->residents [self->figures.resident++] = id;

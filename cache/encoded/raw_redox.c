@@ -32,7 +32,7 @@
 #include "raw_policy.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "needed.h"
+#include "xalloc.h"
 
 typedef struct {
     raw_pool_t *pool;
@@ -55,7 +55,7 @@ typedef struct {
 static void *
 s_array (size_t count, size_t size)
 {
-    return needed_memory (calloc (count, size));
+    return xalloc_memory (calloc (count, size));
 }
 
 //  As many virtual chunks as fit below the limit.

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
 #include "rlimits.h"
+#include "xalloc.h"
 
 enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
 
@@ -61,7 +61,7 @@ s_grow (raw_store_t *self)
     raw_sample_t **before = self->buckets;
     size_t count = self->bucket_count;
     self->bucket_count *= 2;
-    self->buckets = needed_memory (calloc (self->bucket_count, sizeof *self->buckets));
+    self->buckets = xalloc_memory (calloc (self->bucket_count, sizeof *self->buckets));
     for (size_t bucket = 0; bucket < count; bucket++)
         for (raw_sample_t *sample = before [bucket], *next; sample; sample = next) {
             next = sample->chain;
@@ -88,9 +88,9 @@ raw_store_t *
 raw_store_new (size_t budget_bytes)
 {
     assert (budget_bytes > 0);
-    raw_store_t *self = needed_memory (calloc (1, sizeof *self));
+    raw_store_t *self = xalloc_memory (calloc (1, sizeof *self));
     *self = (raw_store_t) { .magic = STORE_MAGIC, .budget_bytes = budget_bytes, .bucket_count = BUCKETS_MIN };
-    self->buckets = needed_memory (calloc (self->bucket_count, sizeof *self->buckets));
+    self->buckets = xalloc_memory (calloc (self->bucket_count, sizeof *self->buckets));
     return self;
 }
 
@@ -129,7 +129,7 @@ raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes)
     if (!sample) {
         if (self->sample_count == self->bucket_count)
             s_grow (self);
-        sample = needed_memory (calloc (1, sizeof *sample));
+        sample = xalloc_memory (calloc (1, sizeof *sample));
         raw_sample_t **head = &self->buckets [s_bucket (self, source, id)];
         *sample = (raw_sample_t) { .source = source, .id = id, .bytes = bytes, .chain = *head };
         *head = sample;
@@ -252,7 +252,7 @@ raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, raw_sample
 {
     assert (self->magic == STORE_MAGIC);
     assert (count > 0 && count <= RAW_PIECE_MAX);
-    raw_request_t *request = needed_memory (calloc (1, sizeof *request));
+    raw_request_t *request = xalloc_memory (calloc (1, sizeof *request));
     *request = (raw_request_t) { .lane = lane, .source = source };
     for (uint32_t index = 0; index < count; index++) {
         assert (raw_sample_is_new (samples [index]));
@@ -279,7 +279,7 @@ s_is_queued (const raw_sample_t *sample)
 static raw_request_t *
 s_new_place (raw_sample_t *sample, uint32_t lane)
 {
-    raw_request_t *request = needed_memory (calloc (1, sizeof *request));
+    raw_request_t *request = xalloc_memory (calloc (1, sizeof *request));
     *request = (raw_request_t) { .lane = lane, .source = sample->source, .also = sample->id + 1 };
     sample->stands |= s_bit (lane);
     return request;
@@ -652,7 +652,7 @@ raw_store_next (raw_store_t *self)
 static raw_request_t *
 s_read_alone (raw_store_t *self, raw_sample_t *sample)
 {
-    raw_request_t *request = needed_memory (calloc (1, sizeof *request));
+    raw_request_t *request = xalloc_memory (calloc (1, sizeof *request));
     *request = (raw_request_t) { .lane = raw_sample_lane (sample), .source = sample->source, .count = 1,
         .first = self->position (self->position_context, sample->source, sample->id) };
     s_free_memory (self, sample);

@@ -39,7 +39,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
+#include "xalloc.h"
 
 enum {
     RAMP_PIECES = 16,
@@ -111,7 +111,7 @@ s_set_piece (stream_t *self, uint32_t piece)
     self->piece_bytes_max = piece * self->pool->sample_bytes_max;
     self->pool->figures.piece = piece;
     size_t bytes = self->piece_count * sizeof *self->pieces;
-    self->pieces = needed_memory (realloc (self->pieces, bytes));
+    self->pieces = xalloc_memory (realloc (self->pieces, bytes));
     for (uint32_t number = 0; number < self->piece_count; number++)
         self->pieces [number] = number;
 }
@@ -121,12 +121,12 @@ s_make (raw_pool_t *pool)
 {
     const raw_pool_options_t *options = &pool->options;
     assert (options->piece >= 1 && options->piece <= RAW_PIECE_MAX);
-    stream_t *self = needed_memory (calloc (1, sizeof *self));
+    stream_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->pool = pool;
     self->samples = options->samples;
     s_set_piece (self, options->piece);
-    self->looked = needed_memory (calloc (s_words (self), 8));
-    self->again = needed_memory (calloc (s_words (self), 8));
+    self->looked = xalloc_memory (calloc (s_words (self), 8));
+    self->again = xalloc_memory (calloc (s_words (self), 8));
     self->found = true;                 //  before the first pass: as if there had been one
     s_measure (self);
     s_ramp_begin (self);
@@ -427,7 +427,7 @@ s_check (const void *policy)
 {
     const stream_t *self = policy;
     size_t bytes = self->samples;
-    uint8_t *to_come = needed_memory (calloc (bytes, 1));
+    uint8_t *to_come = xalloc_memory (calloc (bytes, 1));
     for (uint32_t place = 0; place < self->to_come; place++)
         for (uint32_t index = 0; index < s_piece_samples (self, self->pieces [place]); index++)
             to_come [s_position (self, s_piece_first (self, self->pieces [place]), index)]++;

@@ -1,8 +1,8 @@
 #include "prepared.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "needed.h"
 #include "rlimits.h"
+#include "xalloc.h"
 
 enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKET_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1,
     MEMORY_ALIGNMENT = 64 };
@@ -60,7 +60,7 @@ s_account (prepared_t *self, uint32_t number)
     assert (number < PREPARED_ACCOUNTS);
     account_t *account = self->accounts [number];
     if (!account) {
-        account = self->accounts [number] = needed_memory (calloc (1, sizeof *account));
+        account = self->accounts [number] = xalloc_memory (calloc (1, sizeof *account));
         account->weight = 1;
         account->bytes_max = SIZE_MAX;
         if (number != PREPARED_NOBODY && number >= self->account_count)
@@ -74,14 +74,14 @@ prepared_new (const prepared_options_t *options)
 {
     assert (options->limit_bytes <= options->budget_bytes);
     assert (options->random_below);
-    prepared_t *self = needed_memory (calloc (1, sizeof *self));
+    prepared_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->magic = PREPARED_MAGIC;
     self->budget_bytes = options->budget_bytes;
     self->limit_bytes = options->limit_bytes;
     self->random_below = options->random_below;
     self->random = options->random;
     self->table_size = TABLE_MIN;
-    self->table = needed_memory (calloc (TABLE_MIN, sizeof *self->table));
+    self->table = xalloc_memory (calloc (TABLE_MIN, sizeof *self->table));
     return self;
 }
 
@@ -165,7 +165,7 @@ s_bucket_enter (prepared_t *self, version_t *version)
     if (bucket->count == bucket->room) {
         bucket->room = bucket->room? bucket->room * 2: BUCKET_MIN;
         size_t bytes = bucket->room * sizeof *bucket->versions;
-        bucket->versions = needed_memory (realloc (bucket->versions, bytes));
+        bucket->versions = xalloc_memory (realloc (bucket->versions, bytes));
     }
     version->place = (uint32_t) bucket->count;
     bucket->versions [bucket->count++] = version;
@@ -206,7 +206,7 @@ s_table_grow (prepared_t *self)
     version_t **old = self->table;
     size_t old_size = self->table_size;
     self->table_size *= 2;
-    self->table = needed_memory (calloc (self->table_size, sizeof *old));
+    self->table = xalloc_memory (calloc (self->table_size, sizeof *old));
     for (size_t slot = 0; slot < old_size; slot++) {
         for (version_t *version = old [slot], *next; version; version = next) {
             next = version->chain;
@@ -423,7 +423,7 @@ prepared_insert (prepared_t *self, uint32_t account, uint32_t class, uint32_t id
 {
     assert (self->magic == PREPARED_MAGIC);
     assert (bytes <= self->limit_bytes);
-    version_t *version = needed_memory (calloc (1, sizeof *version));
+    version_t *version = xalloc_memory (calloc (1, sizeof *version));
     version->class = class;
     version->id = id;
     version->draw = draw;

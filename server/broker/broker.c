@@ -8,13 +8,13 @@
 #include "draw.h"
 #include "job.h"
 #include "job_life.h"
-#include "needed.h"
 #include "patience.h"
 #include "rank_life.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 #include "tenant.h"
 #include "version.h"
+#include "xalloc.h"
 
 enum { READS_MAX = 128 };
 
@@ -22,7 +22,7 @@ broker_t *
 broker_new (const broker_options_t *options)
 {
     assert (options->workers > 0);
-    broker_t *self = needed_memory (calloc (1, sizeof *self));
+    broker_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->magic = BROKER_MAGIC;
     self->options = *options;
     self->random = random_from_seed (options->seed);
@@ -30,7 +30,7 @@ broker_new (const broker_options_t *options)
     self->prepare_max = self->prepare_most = budget_prepare_max (self, 0);
     //  Copies are short, so more of them.
     self->copy_max = 4 * (size_t) options->workers + 16;
-    self->fairness = needed_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
+    self->fairness = xalloc_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
     self->read_max = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;

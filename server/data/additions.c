@@ -18,10 +18,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "needed.h"
 #include "plural.h"
 #include "reopen.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 enum {
     FAILED_KEPT_MS = 5000,              //  clients ask again several times a second
@@ -125,7 +125,7 @@ s_find (additions_t *self, opening_t *opening)
     FILE *out = open_memstream (&opening->lines, &size);
     bool good = out && s_find_all (self, opening, out);
     if ((!out || fclose (out)) && !opening->error) {
-        opening->error = needed_text ("no memory for what was found");
+        opening->error = xalloc_text ("no memory for what was found");
         good = false;
     }
     pthread_mutex_lock (&self->mutex);
@@ -409,7 +409,7 @@ s_discard (additions_t *self, served_t *served)
         return;
     }
     pthread_mutex_lock (&self->mutex);
-    self->gone = needed_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
+    self->gone = xalloc_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
     self->gone [self->gone_count++] = served;
     pthread_cond_broadcast (&self->changed);
     pthread_mutex_unlock (&self->mutex);
@@ -445,7 +445,7 @@ s_fail (additions_t *self, opening_t *opening)
     pthread_mutex_unlock (&self->mutex);
     opening->since_ms = 0;
     if (!opening->error)
-        opening->error = needed_text ("no memory, or the server is ending");
+        opening->error = xalloc_text ("no memory, or the server is ending");
     for (size_t index = 0; index < opening->name_count; index++) {
         reopen_one_t *kept = reopen_named (&self->reopen, opening->names [index]);
         if (kept && kept->is_begun && !kept->is_left_out) {
@@ -464,7 +464,7 @@ s_tell_progress (additions_t *self, opening_t *opening, const char **text_p, ref
     phase_t phase = opening->phase;
     const opening_t *other = phase == WAITING? s_first (self, FINDING): NULL;
     free (self->text);
-    self->text = needed_text ("%s%s", other? "waiting for another one; ": "", other? other->progress:
+    self->text = xalloc_text ("%s%s", other? "waiting for another one; ": "", other? other->progress:
         *opening->progress? opening->progress: "opening");
     pthread_mutex_unlock (&self->mutex);
     *text_p = self->text;
@@ -524,7 +524,7 @@ static opening_t *
 s_new_opening (additions_t *self, options_t *added)
 {
     served_sets_t *sets = self->options.sets;
-    opening_t *opening = needed_memory (calloc (1, sizeof *opening));
+    opening_t *opening = xalloc_memory (calloc (1, sizeof *opening));
     for (int goes_by_others = 0; goes_by_others < 2; goes_by_others++)
         for (size_t index = 0; index < added->dataset_count; index++) {
             options_dataset_t *wanted = &added->datasets [index];
@@ -537,7 +537,7 @@ s_new_opening (additions_t *self, options_t *added)
             served->tenants = options_allowed (added, index);
             served->rows = sets->rows;
             opening->all [opening->count++] = served;
-            opening->names [opening->name_count++] = needed_text ("%s", served->wanted.name);
+            opening->names [opening->name_count++] = xalloc_text ("%s", served->wanted.name);
         }
     return opening;
 }
@@ -580,14 +580,14 @@ s_tell_waiting (additions_t *self, const reopen_one_t *kept, const options_datas
     size_t count;
     const char **texts = reopen_words (kept, &count);
     char error [sizeof refusal->message];
-    options_t *read = needed_memory (calloc (1, sizeof *read));
+    options_t *read = xalloc_memory (calloc (1, sizeof *read));
     bool good = options_parse_added (read, self->options.sets->options, texts, count, error, sizeof error)
         && s_is_the_same (&read->datasets [0], NULL, wanted, refusal);
     options_clear (read);
     free (read);
     free (texts);
     free (self->text);
-    *text_p = self->text = needed_text ("data set '%s': waiting to be opened again", kept->name);
+    *text_p = self->text = xalloc_text ("data set '%s': waiting to be opened again", kept->name);
     return good? ADDITIONS_OPENING: ADDITIONS_REFUSED;
 }
 
@@ -644,7 +644,7 @@ s_join (const char *const *words, size_t count, size_t *bytes_p)
     size_t bytes = 0, used = 0;
     for (size_t index = 0; index < count; index++)
         bytes += strlen (words [index]) + 1;
-    char *joined = needed_memory (malloc (bytes + 1));
+    char *joined = xalloc_memory (malloc (bytes + 1));
     for (size_t index = 0; index < count; index++) {
         strcpy (joined + used, words [index]);
         used += strlen (words [index]) + 1;
@@ -661,7 +661,7 @@ additions_add (additions_t *self, const char *const *words, size_t count, const 
     char *joined = s_join (words, count, &bytes), error [sizeof refusal->message];
     opening_t *opening = s_opening_of (self, joined, bytes);
     additions_state_t state = ADDITIONS_REFUSED;
-    options_t *added = needed_memory (calloc (1, sizeof *added));
+    options_t *added = xalloc_memory (calloc (1, sizeof *added));
     *text_p = "";
     if (opening)
         state = s_tell_progress (self, opening, text_p, refusal);
@@ -873,7 +873,7 @@ s_give_up (additions_t *self, const char *name)
     pthread_mutex_unlock (&self->mutex);
     told = opening;
     if (opening->is_given_up) {
-        told = needed_memory (calloc (1, sizeof *told));
+        told = xalloc_memory (calloc (1, sizeof *told));
         told->words = opening->words;
         told->words_bytes = opening->words_bytes;
         memcpy (told->names, opening->names, sizeof told->names);
@@ -884,7 +884,7 @@ s_give_up (additions_t *self, const char *name)
         s_append (self, told);
     }
     free (told->error);
-    told->error = needed_text ("data set '%s' was removed while it was being added: add it again in %d "
+    told->error = xalloc_text ("data set '%s' was removed while it was being added: add it again in %d "
         "seconds if it is wanted", name, FAILED_KEPT_MS / 1000);
     s_fail (self, told);
     told->is_logged = true;

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include "needed.h"
 #include "reply.h"
+#include "xalloc.h"
 
 enum { BYTES_MAX = 64 * 1024 * 1024 };      //  of a text
 
@@ -115,7 +115,7 @@ reopen_words (const reopen_one_t *one, size_t *count_p)
 {
     size_t place;
     const json_t *word;
-    const char **texts = needed_memory (calloc (json_array_size (one->words) + 1, sizeof *texts));
+    const char **texts = xalloc_memory (calloc (json_array_size (one->words) + 1, sizeof *texts));
     *count_p = 0;
     json_array_foreach (one->words, place, word)
         if (json_is_string (word))
@@ -127,22 +127,22 @@ void
 reopen_begin (reopen_t *self, const options_t *options, log_t *log, const json_t *added)
 {
     *self = (reopen_t) { .options = options, .log = log,
-        .all = needed_memory (calloc (json_array_size (added) + 1, sizeof *self->all)) };
+        .all = xalloc_memory (calloc (json_array_size (added) + 1, sizeof *self->all)) };
     size_t index, count;
     json_t *words;
     json_array_foreach (added, index, words) {
         reopen_one_t one = { .words = words };
         const char **texts = reopen_words (&one, &count);
         char error [sizeof ((refusal_t *) 0)->message];
-        options_t *read = needed_memory (calloc (1, sizeof *read));
+        options_t *read = xalloc_memory (calloc (1, sizeof *read));
         bool good = options_parse_added (read, options, texts, count, error, sizeof error);
         //  "--dataset", "NAME=PATH": served_changes.
         size_t name_bytes = count > 1? strcspn (texts [1], "="): 0;
         if (name_bytes > 0) {
             json_incref (words);
-            one.name = needed_text ("%.*s", (int) name_bytes, texts [1]);
+            one.name = xalloc_text ("%.*s", (int) name_bytes, texts [1]);
             if (good && read->datasets [0].classes_from)
-                one.classes_from = needed_text ("%s", read->datasets [0].classes_from);
+                one.classes_from = xalloc_text ("%s", read->datasets [0].classes_from);
             one.tenants = good? options_allowed (read, 0): 0;
             self->all [self->count++] = one;
             if (!good)

@@ -16,11 +16,11 @@
 #include "input.h"
 #include "jpeg_row_index.h"
 #include "machine.h"
-#include "needed.h"
 #include "plural.h"
 #include "reader.h"
 #include "stranger.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
@@ -57,7 +57,7 @@ s_fail (char **error_p, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
-    *error_p = needed_text_of (format, arguments);
+    *error_p = xalloc_text_of (format, arguments);
     va_end (arguments);
     return false;
 }
@@ -717,7 +717,7 @@ served_next_gone (served_sets_t *self)
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
         jpeg_row_index_destroy (&served->source.rows);
-        self->gone = needed_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
+        self->gone = xalloc_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
         self->gone [self->gone_count++] = served;
         s_close_devices (self);
     }
@@ -818,7 +818,7 @@ s_open_all (served_sets_t *self, served_t **all, char **error_p)
 static char *
 s_copy (const char *text)
 {
-    return text? needed_memory (strdup (text)): NULL;
+    return text? xalloc_memory (strdup (text)): NULL;
 }
 
 static options_dataset_t
@@ -1003,7 +1003,7 @@ served_close (served_sets_t *self)
 served_t *
 served_begin (options_dataset_t *wanted, const catalogue_t *classes_of)
 {
-    served_t *self = needed_memory (calloc (1, sizeof *self));
+    served_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->wanted = *wanted;
     self->classes_of = classes_of;
     *wanted = (options_dataset_t) { .name = NULL };
@@ -1049,27 +1049,27 @@ s_words (const served_sets_t *self, const served_t *served)
     const options_dataset_t *wanted = &served->wanted;
     const char *name = wanted->name;
     json_t *words = json_array ();
-    s_add_word (words, "dataset", needed_text ("%s=%s", name, wanted->path));
+    s_add_word (words, "dataset", xalloc_text ("%s=%s", name, wanted->path));
     for (size_t index = 0; index < wanted->field_count; index++)
-        s_add_word (words, "field", needed_text ("%s.%s=%s:%s", name, wanted->fields [index].name,
+        s_add_word (words, "field", xalloc_text ("%s.%s=%s:%s", name, wanted->fields [index].name,
             wanted->fields [index].is_mask? "mask": "file", wanted->fields [index].path));
     if (wanted->extensions)
-        s_add_word (words, "extensions", needed_text ("%s=%s", name, wanted->extensions));
+        s_add_word (words, "extensions", xalloc_text ("%s=%s", name, wanted->extensions));
     if (wanted->bad_is_fatal)
-        s_add_word (words, "on-bad", needed_text ("%s=fail", name));
+        s_add_word (words, "on-bad", xalloc_text ("%s=fail", name));
     if (wanted->allow_empty)
-        s_add_word (words, "allow-empty", needed_text ("%s=yes", name));
+        s_add_word (words, "allow-empty", xalloc_text ("%s=yes", name));
     if (wanted->classes_from)
-        s_add_word (words, "classes-from", needed_text ("%s=%s", name, wanted->classes_from));
+        s_add_word (words, "classes-from", xalloc_text ("%s=%s", name, wanted->classes_from));
     if (wanted->jpeg_warnings_max != UINT32_MAX)
-        s_add_word (words, "jpeg-warnings", needed_text ("%s=%u", name, wanted->jpeg_warnings_max));
+        s_add_word (words, "jpeg-warnings", xalloc_text ("%s=%u", name, wanted->jpeg_warnings_max));
     if (wanted->tier)
-        s_add_word (words, "tier", needed_text ("%s=%s", name, wanted->tier));
+        s_add_word (words, "tier", xalloc_text ("%s=%s", name, wanted->tier));
     if (wanted->piece)
-        s_add_word (words, "piece", needed_text ("%s=%u", name, wanted->piece));
+        s_add_word (words, "piece", xalloc_text ("%s=%u", name, wanted->piece));
     for (size_t index = 0; index < self->options->tenant_count; index++)
         if (served->tenants >> index & 1)
-            s_add_word (words, "tenant-datasets", needed_text ("%s=%s", self->options->tenants [index].name,
+            s_add_word (words, "tenant-datasets", xalloc_text ("%s=%s", self->options->tenants [index].name,
                 name));
     return words;
 }

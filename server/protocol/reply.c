@@ -7,7 +7,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "json_text.h"
-#include "needed.h"
+#include "xalloc.h"
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
 
@@ -34,7 +34,7 @@ static void
 s_need (bool is_good)
 {
     if (!is_good)
-        needed_failed ();
+        xalloc_failed ();
 }
 
 //  Puts value under key; takes the reference.
@@ -215,7 +215,7 @@ reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *un
 char *
 reply_draining (uint64_t jobs)
 {
-    return needed_text ("{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
+    return xalloc_text ("{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
 }
 
 //  The lines, without their newlines.
@@ -225,7 +225,7 @@ s_lines (const char *text)
     json_t *lines = json_array ();
     while (*text) {
         size_t size = strcspn (text, "\n");
-        char *line = needed_memory (strndup (text, size));
+        char *line = xalloc_memory (strndup (text, size));
         s_need (json_array_append_new (lines, json_text (line)) == 0);
         free (line);
         text += size + (text [size] == '\n');
@@ -245,7 +245,7 @@ reply_adding (bool is_ready, const char *text)
 char *
 reply_removed (uint64_t jobs)
 {
-    return needed_text ("{\"jobs\":%llu}", (unsigned long long) jobs);
+    return xalloc_text ("{\"jobs\":%llu}", (unsigned long long) jobs);
 }
 
 char *

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-#include "needed.h"
+#include "xalloc.h"
 
 //  ---- a digest of ids
 
@@ -25,7 +25,7 @@ static void
 s_begin (digest_t *self, const char kind [KIND_BYTES])
 {
     memset (self, 0, sizeof *self);
-    self->hash = needed_memory (XXH3_createState ());
+    self->hash = xalloc_memory (XXH3_createState ());
     XXH3_64bits_reset (self->hash);
     XXH3_64bits_update (self->hash, kind, KIND_BYTES);
 }

@@ -16,9 +16,9 @@
 #include "block_cache.h"
 #include "input.h"
 #include "machine.h"
-#include "needed.h"
 #include "suggest.h"
 #include "utf8.h"
+#include "xalloc.h"
 
 enum {
     NAME_BYTES_MAX = 64,
@@ -116,7 +116,7 @@ s_list (char text [LIST_BYTES], const void *entries, size_t count, size_t stride
 static char *
 s_copy (const char *text, size_t size)
 {
-    return needed_memory (strndup (text, size));
+    return xalloc_memory (strndup (text, size));
 }
 
 //  Stores the value at the row's place in target, or says what is wrong with it.
@@ -292,7 +292,7 @@ s_add_user (settings_t *self, size_t tenant, uid_t uid)
     if (options->user_count == OPTIONS_USERS_MAX)
         return s_fail (self, "tenant %s: there are more than %d users of tenants",
             options->tenants [tenant].name, OPTIONS_USERS_MAX);
-    options_user_t *users = needed_memory (realloc (options->users,
+    options_user_t *users = xalloc_memory (realloc (options->users,
         (options->user_count + 1) * sizeof *users));
     memmove (&users [at + 1], &users [at], (options->user_count - at) * sizeof *users);
     users [at] = (options_user_t) { .uid = uid, .tenant = tenant };
@@ -1129,7 +1129,7 @@ s_arguments (const char *const *words, size_t count, char **block_p)
     size_t bytes = 1, used = 0;
     for (size_t index = 0; index < count; index++)
         bytes += strlen (words [index]) + 1;
-    char **argv = needed_memory (calloc (count + 2, sizeof *argv)), *block = needed_memory (malloc (bytes));
+    char **argv = xalloc_memory (calloc (count + 2, sizeof *argv)), *block = xalloc_memory (malloc (bytes));
     argv [0] = (char *) "serve";
     for (size_t index = 0; index < count; index++) {
         argv [index + 1] = strcpy (block + used, words [index]);

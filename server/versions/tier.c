@@ -5,7 +5,7 @@
 #include "history.h"
 #include "random.h"
 #include "strata.h"
-#include "needed.h"
+#include "xalloc.h"
 
 enum {
     TIER_MAGIC = 0x71e20d15,
@@ -304,7 +304,7 @@ tier_new (version_index_t *version_index, sampler_t *sampler, raw_policy_t polic
     const raw_pool_options_t *options, size_t (*sample_bytes) (void *context, uint32_t id), void *context,
     uint64_t seed)
 {
-    tier_t *self = needed_memory (calloc (1, sizeof *self));
+    tier_t *self = xalloc_memory (calloc (1, sizeof *self));
     *self = (tier_t) {
         .magic = TIER_MAGIC, .version_index = version_index, .sampler = sampler, .policy = policy,
         .samples = options->samples, .sample_bytes = sample_bytes, .context = context,
@@ -376,7 +376,7 @@ s_add (void *context, uint32_t id)
 static roaring_bitmap_t *
 s_data (const tier_t *self, uint32_t job)
 {
-    roaring_bitmap_t *data = needed_memory (roaring_bitmap_create ());
+    roaring_bitmap_t *data = xalloc_memory (roaring_bitmap_create ());
     sampler_each (self->sampler, job, s_add, data);
     return data;
 }
@@ -399,7 +399,7 @@ s_add_gone (void *context, uint32_t id)
 static roaring_bitmap_t *
 s_gone (const tier_t *self, uint32_t job)
 {
-    gone_t gone = { self->sampler, job, needed_memory (roaring_bitmap_create ()) };
+    gone_t gone = { self->sampler, job, xalloc_memory (roaring_bitmap_create ()) };
     sampler_each (self->sampler, job, s_add_gone, &gone);
     return gone.ids;
 }

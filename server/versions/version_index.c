@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
+#include "xalloc.h"
 
 enum { VERSION_INDEX_MAGIC = 0x73746f63 };
 enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64, WORDS_MORE = 16 };
@@ -70,7 +70,7 @@ s_lost_add (version_index_lost_t *set, uint32_t id)
     size_t word = id / 64;
     if (word >= set->room) {
         size_t room = word + word / 8 + WORDS_MORE;
-        set->words = needed_memory (realloc (set->words, room * sizeof *set->words));
+        set->words = xalloc_memory (realloc (set->words, room * sizeof *set->words));
         memset (set->words + set->room, 0, (room - set->room) * sizeof *set->words);
         set->room = room;
     }
@@ -411,10 +411,10 @@ version_set_new (version_index_t *self, sampler_t *sampler, size_t version_bytes
         number++;
     if (number == self->kind_room) {
         self->kind_room = self->kind_room? self->kind_room * 2: KINDS_MIN;
-        self->kinds = needed_memory (realloc (self->kinds, self->kind_room * sizeof *self->kinds));
+        self->kinds = xalloc_memory (realloc (self->kinds, self->kind_room * sizeof *self->kinds));
         memset (self->kinds + number, 0, (self->kind_room - number) * sizeof *self->kinds);
     }
-    version_set_t *kind = needed_memory (calloc (1, sizeof *kind));
+    version_set_t *kind = xalloc_memory (calloc (1, sizeof *kind));
     *kind = (version_set_t) {
         .version_index = self, .number = number, .sampler = sampler, .version_bytes = version_bytes,
         .is_random = is_random, .user = user
@@ -481,7 +481,7 @@ s_next_draw (version_set_t *kind, uint32_t id)
 {
     if (id >= kind->draws_room) {
         size_t room = (size_t) id + id / 8 + DRAWS_MORE;
-        kind->draws = needed_memory (realloc (kind->draws, room * sizeof *kind->draws));
+        kind->draws = xalloc_memory (realloc (kind->draws, room * sizeof *kind->draws));
         memset (kind->draws + kind->draws_room, 0, (room - kind->draws_room) * sizeof *kind->draws);
         kind->draws_room = room;
     }
@@ -524,7 +524,7 @@ s_version_freed (void *context, const version_t *version)
 version_index_t *
 version_index_new (size_t budget_bytes, uint64_t seed)
 {
-    version_index_t *self = needed_memory (calloc (1, sizeof *self));
+    version_index_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->magic = VERSION_INDEX_MAGIC;
     self->tenant_count = 1;
     self->random = random_from_seed (seed);
@@ -753,7 +753,7 @@ static void
 s_gather_all (version_index_t *self, gather_t *gather)
 {
     gather->version_index = self;
-    gather->versions = needed_memory (calloc (prepared_versions (self->prepared) + 1,
+    gather->versions = xalloc_memory (calloc (prepared_versions (self->prepared) + 1,
         sizeof *gather->versions));
     prepared_each (self->prepared, s_gather, gather);
 }

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include "needed.h"
+#include "xalloc.h"
 
 //  Digits of a logarithm behind the point; six stand before it, so a product with a weight has 126 bits.
 enum { FRACTION_BITS = 56 };
@@ -73,10 +73,10 @@ homes_prefers (const homes_member_t *one, const homes_member_t *other, uint64_t 
 homes_t *
 homes_new (const homes_member_t *members, size_t count)
 {
-    homes_t *self = needed_memory (calloc (1, sizeof *self));
+    homes_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->count = count;
-    self->members = needed_memory (calloc (count + 1, sizeof *self->members));
-    self->keys = needed_memory (calloc (count + 1, sizeof *self->keys));
+    self->members = xalloc_memory (calloc (count + 1, sizeof *self->members));
+    self->keys = xalloc_memory (calloc (count + 1, sizeof *self->keys));
     for (size_t at = 0; at < count; at++) {
         self->members [at] = members [at];
         self->keys [at] = s_mix (~members [at].id);

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "needed.h"
+#include "xalloc.h"
 
 #define FORMAT "expected `NUMBER: id id id`, as `tureen read --ids FILE` writes it"
 
@@ -94,7 +94,7 @@ s_append (ids_t *self, uint32_t id)
 {
     //  Places in an epoch have 32 bits too.
     if (self->count > UINT32_MAX / 2
-    ||  !needed_try_grow (&self->ids, self->count, &self->room, sizeof *self->ids))
+    ||  !xalloc_try_grow (&self->ids, self->count, &self->room, sizeof *self->ids))
         return s_refuse (&self->source, "out of memory for an epoch of %zu samples", self->count);
     self->ids [self->count++] = id;
     return true;
@@ -277,7 +277,7 @@ s_number (groups_t *self, const char *name, uint32_t *group_p)
         return s_refuse (&self->source, "out of memory");
     size_t at = s_find_name (self, name);
     if (!self->table [at]) {
-        char *copy = needed_try_grow (&made->names, made->group_count, &self->name_room, sizeof *made->names)?
+        char *copy = xalloc_try_grow (&made->names, made->group_count, &self->name_room, sizeof *made->names)?
             strdup (name): NULL;
         if (!copy)
             return s_refuse (&self->source, "out of memory");
@@ -303,7 +303,7 @@ s_read_entry (groups_t *self, const char *id_text, const char *group_text)
     if (strlen (group_text) > AUDIT_INPUT_GROUP_BYTES)
         return s_refuse (&self->source, "a group's name has at most %d bytes", AUDIT_INPUT_GROUP_BYTES);
     if (self->count == UINT32_MAX
-        || !needed_try_grow (&self->entries, self->count, &self->room, sizeof *self->entries))
+        || !xalloc_try_grow (&self->entries, self->count, &self->room, sizeof *self->entries))
         return s_refuse (&self->source, "out of memory");
     entry_t entry = { .member.id = (uint32_t) id, .line = self->source.line };
     if (!s_number (self, group_text, &entry.member.group))

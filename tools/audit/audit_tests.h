@@ -7,7 +7,7 @@
 #ifndef AUDIT_TESTS_H
 #define AUDIT_TESTS_H
 #include "audit.h"
-#include "needed.h"
+#include "xalloc.h"
 
 enum { AUDIT_NAMED = 5, AUDIT_NONE = UINT32_MAX, AUDIT_NO_PART = UINT16_MAX };
 
@@ -99,7 +99,7 @@ void audit_tests_jobs (record_t *self);
 static inline bool
 record_grow (record_t *self, void *items_p, size_t count, size_t *room_p, size_t size)
 {
-    bool is_there = needed_try_grow (items_p, count, room_p, size);
+    bool is_there = xalloc_try_grow (items_p, count, room_p, size);
     self->out_of_memory |= !is_there;
     return is_there;
 }

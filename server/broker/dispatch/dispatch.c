@@ -5,12 +5,12 @@
 #include "action.h"
 #include "budget.h"
 #include "job.h"
-#include "needed.h"
 #include "patience.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 #include "tenant.h"
 #include "version.h"
+#include "xalloc.h"
 
 
 enum {
@@ -340,7 +340,7 @@ static class_t *
 s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
     s_end_idle_classes (self, job->tenant);
-    class_t *class = needed_memory (calloc (1, sizeof *class));
+    class_t *class = xalloc_memory (calloc (1, sizeof *class));
     bool is_random = pipeline_shared_is_random (job->asked.pipeline),
         is_apart = s_is_apart (job->asked.order, job->asked.pipeline);
     *class = (class_t) {

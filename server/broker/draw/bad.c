@@ -12,10 +12,10 @@
 #include "draw.h"
 #include "job.h"
 #include "json_text.h"
-#include "needed.h"
 #include "raw_prefetch.h"
 #include "tenant.h"
 #include "version.h"
+#include "xalloc.h"
 
 //  A job is told of unreadable samples so long after the first was found, or after it joined with known ones,
 //  so that it hears of the first ones together.
@@ -28,8 +28,8 @@ static char *
 s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reason)
 {
     return is_own
-        ? needed_text ("%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
-        : needed_text ("%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
+        ? xalloc_text ("%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
+        : xalloc_text ("%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
 }
 
 //  Whether a job of this data set shows the sample among its first ones.
@@ -54,9 +54,9 @@ s_name (dataset_t *dataset, uint32_t id, const char *reason)
         return;
     if (dataset->bad_named == dataset->bad_room) {
         dataset->bad_room = dataset->bad_room? dataset->bad_room * 2: 16;
-        dataset->bad = needed_memory (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
+        dataset->bad = xalloc_memory (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
     }
-    bad_sample_t bad = { .id = id, .reason = needed_memory (strdup (reason)) };
+    bad_sample_t bad = { .id = id, .reason = xalloc_memory (strdup (reason)) };
     dataset->bad [dataset->bad_named++] = bad;
 }
 
@@ -102,8 +102,8 @@ s_unreadable (const broker_terms_t *join)
 {
     const roaring_bitmap_t *dropped = sampler_dropped (join->dataset->sampler);
     if (join->subset)
-        return needed_memory (roaring_bitmap_and (join->subset, dropped));
-    roaring_bitmap_t *found = needed_memory (roaring_bitmap_copy (dropped));
+        return xalloc_memory (roaring_bitmap_and (join->subset, dropped));
+    roaring_bitmap_t *found = xalloc_memory (roaring_bitmap_copy (dropped));
     if (!join->list)
         return found;
     roaring_uint32_iterator_t ids;
@@ -175,7 +175,7 @@ job_unreadable (const job_t *self)
             break;
     }
     json_int_t count = (json_int_t) roaring_bitmap_get_cardinality (self->told.unreadable);
-    return needed_memory (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
+    return xalloc_memory (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
 }
 
 //  ---- jobs that end
@@ -295,7 +295,7 @@ bad_unsuitable_found (broker_t *self, version_t *version, const char *reason)
     }
     job_t *holders [SAMPLER_JOBS_MAX];
     size_t count = s_holders (dataset, version_set_of (self->version_index, version), version->id, holders);
-    char *message = needed_text (
+    char *message = xalloc_text (
         "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample out by "
         "a subset)", reason, version->id, dataset->name);
     version_move (version, VERSION_BAD);

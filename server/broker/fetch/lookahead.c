@@ -12,9 +12,9 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include "needed.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
+#include "xalloc.h"
 
 //  Room above the mean, because samples differ in size: a quarter for a part of the data above the mean, and
 //  so many standard deviations of a pool's sum, but at most so many of the largest samples.
@@ -185,7 +185,7 @@ s_clear (broker_t *self, job_t *job)
 {
     roaring_uint32_iterator_t ids;
     roaring_bitmap_t *held = job->fetch.ahead->held;
-    job->fetch.ahead->held = needed_memory (roaring_bitmap_create ());
+    job->fetch.ahead->held = xalloc_memory (roaring_bitmap_create ());
     for (roaring_init_iterator (held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
         s_let_go (self, job, ids.current_value);
     roaring_bitmap_free (held);
@@ -205,8 +205,8 @@ void
 lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
 {
     assert (!job->fetch.ahead);
-    job->fetch.ahead = needed_memory (calloc (1, sizeof *job->fetch.ahead));
-    job->fetch.ahead->held = needed_memory (roaring_bitmap_create ());
+    job->fetch.ahead = xalloc_memory (calloc (1, sizeof *job->fetch.ahead));
+    job->fetch.ahead->held = xalloc_memory (roaring_bitmap_create ());
     job->fetch.lookahead_bytes_max = bytes_max;
     s_fill (self, job);
 }

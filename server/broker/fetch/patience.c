@@ -8,8 +8,8 @@
 #include "catalogue.h"
 #include "json_text.h"
 #include "job.h"
-#include "needed.h"
 #include "version.h"
+#include "xalloc.h"
 
 enum {
     STILL_ROW = 4, FAILING_MAX = 64,
@@ -97,7 +97,7 @@ s_remove (resting_list_t *list, resting_t *item)
 static resting_t *
 s_rest (patience_t *patience, version_t *version, raw_request_t *request, bool is_held, int64_t due_ms)
 {
-    resting_t *item = needed_memory (calloc (1, sizeof *item));
+    resting_t *item = xalloc_memory (calloc (1, sizeof *item));
     *item = (resting_t) { .version = version, .request = request, .is_held = is_held, .due_ms = due_ms };
     if (version) {
         assert (!version->resting);
@@ -405,11 +405,11 @@ s_end_message (const broker_t *self, const dataset_t *dataset)
 {
     const patience_t *patience = &dataset->patience;
     if (patience->is_replaced)
-        return needed_text ("data set '%s' is not the one that the server found at its start: %s. No sample "
+        return xalloc_text ("data set '%s' is not the one that the server found at its start: %s. No sample "
             "is marked as bad: bring the old objects back and join again, or start the server anew for the "
             "new ones (single objects with --listing %s=anew)", dataset->name, patience->reason,
             dataset->name);
-    return needed_text (
+    return xalloc_text (
         "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: %s", dataset->name,
         (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason, s_remedy (patience->rc));
 }
@@ -477,7 +477,7 @@ s_say (patience_t *patience, const dataset_t *dataset, int level, int64_t patien
     patience->to_tell = true;
     patience->notices++;
     free (patience->notice);                    //  the action that used it has been carried out
-    patience->notice = needed_text (
+    patience->notice = xalloc_text (
         "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
         is_still? "the": "a read of", dataset->name, is_still? "stands still": "fails", patience->reason,
         (long long) (patience_ms / MS_A_SECOND));

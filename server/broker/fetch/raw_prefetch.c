@@ -21,9 +21,9 @@
 #include "budget.h"
 #include "json_text.h"
 #include "lookahead.h"
-#include "needed.h"
 #include "raw_refcount.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 //  So much of the raw store's budget is for resident samples; the rest is for samples drawn and not yet
 //  prepared.
@@ -302,14 +302,14 @@ bool
 dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
 {
     assert (!dataset->prefetch);
-    raw_prefetch_t *prefetch = needed_memory (calloc (1, sizeof *prefetch));
+    raw_prefetch_t *prefetch = xalloc_memory (calloc (1, sizeof *prefetch));
     prefetch->broker = self;
     prefetch->given = *pack;
     //  A range needs memory beside all resident samples.
     size_t beside = self->options.raw_bytes - raw_prefetch_resident_bytes (self);
     if (beside < prefetch->given.read_bytes_max)
         prefetch->given.read_bytes_max = beside;
-    prefetch->positions = needed_memory (malloc (dataset->samples * sizeof *prefetch->positions));
+    prefetch->positions = xalloc_memory (malloc (dataset->samples * sizeof *prefetch->positions));
     for (uint32_t position = 0; position < dataset->samples; position++) {
         uint32_t id = pack->order [position];
         prefetch->positions [id] = position;

@@ -11,12 +11,12 @@
 #include "history.h"
 #include "identity.h"
 #include "job.h"
-#include "needed.h"
 #include "rank_life.h"
 #include "raw_prefetch.h"
 #include "rlimits.h"
 #include "steps.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 //  ---- joining
 
@@ -157,7 +157,7 @@ s_parts (const broker_terms_t *join, parts_t *parts)
 static roaring_bitmap_t *
 s_all_samples (const dataset_t *dataset)
 {
-    roaring_bitmap_t *all = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
+    roaring_bitmap_t *all = xalloc_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
     roaring_bitmap_remove_run_compression (all);
     return all;
 }
@@ -168,7 +168,7 @@ s_join_keeps_part (const broker_terms_t *join, refusal_t *refusal)
 {
     parts_t parts;
     uint32_t samples = join->dataset->samples;
-    roaring_bitmap_t *remaining = join->subset? needed_memory (roaring_bitmap_copy (join->subset)):
+    roaring_bitmap_t *remaining = join->subset? xalloc_memory (roaring_bitmap_copy (join->subset)):
         s_all_samples (join->dataset);
     if (join->parts.cut)
         roaring_bitmap_andnot_inplace (remaining, join->parts.cut);
@@ -237,7 +237,7 @@ s_begin_made (const broker_terms_t *join)
         sampler_list_hold (join->list_made);
     else
     if (join->list) {
-        made.list_made = needed_memory (sampler_list_copy (join->list, join->list_count,
+        made.list_made = xalloc_memory (sampler_list_copy (join->list, join->list_count,
             join->dataset->samples));
         made.list = sampler_list_ids (made.list_made);
     }
@@ -363,7 +363,7 @@ s_job_free (job_t *job)
 static job_t *
 s_job_new (broker_t *self, const broker_terms_t *join, int64_t now_ms)
 {
-    job_t *job = needed_memory (calloc (1, sizeof *job));
+    job_t *job = xalloc_memory (calloc (1, sizeof *job));
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .tenant = tenant_joining (self, join), .dataset = join->dataset,
         .asked = { .pipeline = pipeline_hold (join->pipeline), .order = join->order,

@@ -20,8 +20,8 @@
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
-#include "needed.h"
 #include "steps.h"
+#include "xalloc.h"
 
 enum { JOB_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
 
@@ -284,7 +284,7 @@ s_notice_loss (rank_t *rank)
     job_t *job = rank->job;
     char name [JOB_TEXT_BYTES];
     free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
-    rank->notice = needed_text (
+    rank->notice = xalloc_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it waits %u second%s for the rank", rank->number,
         s_job_text (job, name), job->life.rank_wait_seconds, job->life.rank_wait_seconds == 1? "": "s");

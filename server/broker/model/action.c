@@ -3,7 +3,7 @@
 #include "action.h"
 #include <stdlib.h>
 #include "job.h"
-#include "needed.h"
+#include "xalloc.h"
 
 void
 broker_wake (broker_t *self, int64_t at_ms)
@@ -19,7 +19,7 @@ action_add (broker_t *self, action_kind_t kind, job_t *job)
 {
     if (self->action_count == self->action_room) {
         size_t room = self->action_room? self->action_room * 2: ACTIONS_MIN;
-        action_t *actions = needed_memory (calloc (room, sizeof *actions));
+        action_t *actions = xalloc_memory (calloc (room, sizeof *actions));
         for (size_t index = 0; index < self->action_count; index++)
             actions [index] = self->actions [(self->action_first + index) % self->action_room];
         free (self->actions);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "budget.h"
-#include "needed.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 size_t
 dataset_places (const broker_t *self)
@@ -18,7 +18,7 @@ dataset_add (broker_t *self, const char *name, uint32_t sample_count, broker_bad
 {
     assert (dataset_places (self) > 0);
     assert (!dataset_named (self, NULL, name));
-    dataset_t *dataset = needed_memory (calloc (1, sizeof *dataset));
+    dataset_t *dataset = xalloc_memory (calloc (1, sizeof *dataset));
     snprintf (dataset->name, sizeof dataset->name, "%s", name);
     dataset->samples = sample_count;
     while (self->places [dataset->number])
@@ -46,7 +46,7 @@ dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
 char *
 dataset_names (const broker_t *self, const tenant_t *tenant)
 {
-    char *text = needed_memory (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
+    char *text = xalloc_memory (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
     for (size_t index = 0; index < self->dataset_count; index++) {
         if (self->datasets [index]->is_removed || !tenant_may_use (tenant, self->datasets [index]))
             continue;

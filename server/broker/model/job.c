@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "needed.h"
+#include "xalloc.h"
 
 //  ---- marks
 
@@ -31,7 +31,7 @@ job_end (job_t *job, const char *reason, const char *format, ...)
     job->life.end_reason = reason;
     va_list arguments;
     va_start (arguments, format);
-    job->life.end_message = needed_text_of (format, arguments);
+    job->life.end_message = xalloc_text_of (format, arguments);
     va_end (arguments);
     job_go (job);
 }
@@ -238,7 +238,7 @@ job_unreadable_message (const job_t *self)
     }
     if (shown > 0 && shown < count)
         snprintf (text + used, sizeof text - used, "; and %llu more", (unsigned long long) (count - shown));
-    return needed_memory (strdup (text));
+    return xalloc_memory (strdup (text));
 }
 
 uint64_t

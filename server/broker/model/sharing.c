@@ -8,8 +8,8 @@
 #include <string.h>
 #include "action.h"
 #include "job.h"
-#include "needed.h"
 #include "tenant.h"
+#include "xalloc.h"
 
 enum { RECORDS_MIN = 256 };
 
@@ -31,7 +31,7 @@ s_new_record (sharing_records_t *records)
     else {
         if (records->count == records->room) {
             records->room = records->room? records->room * 2: RECORDS_MIN;
-            records->all = needed_memory (realloc (records->all, records->room * sizeof *records->all));
+            records->all = xalloc_memory (realloc (records->all, records->room * sizeof *records->all));
         }
         number = ++records->count;
     }
@@ -326,7 +326,7 @@ static void
 s_show (const json_t *operation, char shown [SHOWN_BYTES])
 {
     char *text = json_dumps (operation, JSON_COMPACT | JSON_REAL_PRECISION (SHOWN_DIGITS));
-    size_t length = strlen (needed_memory (text));
+    size_t length = strlen (xalloc_memory (text));
     snprintf (shown, SHOWN_BYTES, "%s", text);
     if (length >= SHOWN_BYTES)
         memcpy (shown + SHOWN_BYTES - 4, "...", 4);
@@ -365,8 +365,8 @@ s_tell_stages (finding_t *self)
 {
     json_t *here = json_loads (pipeline_shared_text (self->job->asked.pipeline), 0, NULL);
     json_t *there = json_loads (pipeline_shared_text (self->far->asked.pipeline), 0, NULL);
-    needed_memory (here);
-    needed_memory (there);
+    xalloc_memory (here);
+    xalloc_memory (there);
     size_t index = 0;
     while (index < json_array_size (here)
         && json_equal (json_array_get (here, index), json_array_get (there, index)))
@@ -520,7 +520,7 @@ s_judge (broker_t *self, job_t *job)
     if (!s_find (&finding))
         return;
     job->sharing.is_told = true;
-    job->told.little_shared = needed_memory (strdup (message));
+    job->told.little_shared = xalloc_memory (strdup (message));
     rank_tell (listener, ACTION_SEND_NOTICE, "little_shared", job->told.little_shared);
 }
 

@@ -14,7 +14,7 @@
 #include "budget.h"
 #include "job.h"
 #include "json_text.h"
-#include "needed.h"
+#include "xalloc.h"
 
 _Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX
     && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX, "the stock knows every tenant");
@@ -48,7 +48,7 @@ tenant_add (broker_t *self, const broker_tenant_t *given)
     assert (self->tenant_count < BROKER_TENANTS_MAX);
     assert (given->weight > 0 && given->weight <= BROKER_WEIGHT_MAX);
     assert (!tenant_named (self, given->name));
-    tenant_t *tenant = needed_memory (calloc (1, sizeof *tenant));
+    tenant_t *tenant = xalloc_memory (calloc (1, sizeof *tenant));
     tenant->given = *given;
     snprintf (tenant->name, sizeof tenant->name, "%s", given->name);
     tenant->given.name = tenant->name;

@@ -16,7 +16,7 @@
 #include <sodium.h>
 #include "clock.h"
 #include "custom_process.h"
-#include "needed.h"
+#include "xalloc.h"
 
 enum { BLOCK_BYTES = 64 * 1024, FILE_BYTES_MAX = 64 * 1024 * 1024,
     DIGEST_BYTES = CUSTOM_IDENTITY_BYTES / 2 };
@@ -108,7 +108,7 @@ s_find_program (command_t *self, char *error, size_t error_bytes)
             if (access (path, X_OK) != 0)
                 return s_fail (error, error_bytes, "'%.150s' may not be executed: make it so (chmod +x), or "
                     "name the program that runs it, as in python3 FILE", path);
-            self->path = needed_memory (strdup (path));
+            self->path = xalloc_memory (strdup (path));
             return 0;
         }
         at += size;
@@ -135,7 +135,7 @@ s_add (crypto_generichash_state *state, const void *bytes, uint64_t size)
 static int
 s_add_content (crypto_generichash_state *state, int file)
 {
-    unsigned char *block = needed_memory (malloc (BLOCK_BYTES));
+    unsigned char *block = xalloc_memory (malloc (BLOCK_BYTES));
     ssize_t size;
     while ((size = read (file, block, BLOCK_BYTES)) > 0)
         crypto_generichash_update (state, block, (size_t) size);
@@ -220,11 +220,11 @@ s_make_identity (const command_t *self, const char *greeting,
 static int
 s_parse_words (command_t *self, const char *text, char *error, size_t error_bytes)
 {
-    char *word = needed_memory (malloc (strlen (text) + 1));
+    char *word = xalloc_memory (malloc (strlen (text) + 1));
     const char *rest = text;
     while (rest && *(rest += strspn (rest, " \t\n")) && self->count < CUSTOM_PROCESS_WORDS_MAX) {
         rest = s_word (rest, word);
-        self->words [self->count++] = needed_memory (strdup (word));
+        self->words [self->count++] = xalloc_memory (strdup (word));
     }
     free (word);
     if (!rest)
@@ -330,7 +330,7 @@ s_keep_free (entry_t *self, custom_process_t *process)
     pthread_mutex_lock (&self->lock);
     if (self->free_count == self->free_room) {
         self->free_room = self->free_room? 2 * self->free_room: 8;
-        self->free = needed_memory (reallocarray (self->free, self->free_room, sizeof *self->free));
+        self->free = xalloc_memory (reallocarray (self->free, self->free_room, sizeof *self->free));
     }
     self->free [self->free_count++] = process;
     pthread_cond_broadcast (&self->moved);
@@ -544,7 +544,7 @@ customs_open (customs_t **self_p, const customs_options_t *options, char *error,
     assert (options->count <= CUSTOM_MAX);
     *self_p = NULL;
     int rc = sodium_init () < 0? -EINVAL: 0;
-    customs_t *self = needed_memory (calloc (1, sizeof *self));
+    customs_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->stop = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_init (&self->stopping, false);
     if (self->stop < 0) {

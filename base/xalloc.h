@@ -1,11 +1,11 @@
-/*  needed -- allocate or abort: for bookkeeping of some bytes, bounded by what users were granted.
+/*  xalloc -- allocate or abort: for bookkeeping of some bytes, bounded by what users were granted.
  *
  *  Where memory is missing the process says so on stderr and aborts; a supervisor starts it anew.  What users
  *  ask for by size is refused instead, and never comes here.
  *  Any thread.
  */
-#ifndef NEEDED_H
-#define NEEDED_H
+#ifndef XALLOC_H
+#define XALLOC_H
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,17 +13,17 @@
 #include <string.h>
 
 //  Returns memory, which is not NULL.
-void *needed_memory (void *memory);
+void *xalloc_memory (void *memory);
 //  A text as printf makes it; the caller frees it.
-char *needed_text (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
-char *needed_text_of (const char *format, va_list arguments) __attribute__ ((format (printf, 1, 0)));
-void needed_failed (void) __attribute__ ((noreturn));
+char *xalloc_text (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
+char *xalloc_text_of (const char *format, va_list arguments) __attribute__ ((format (printf, 1, 0)));
+void xalloc_failed (void) __attribute__ ((noreturn));
 
 //  The one function here that does not abort.  Makes room for one item more than count, each of size bytes:
 //  an array's room doubles.  items_p: the array's pointer, NULL at first.  False: there is no memory, and all
 //  is as it was.
 static inline bool
-needed_try_grow (void *items_p, size_t count, size_t *room_p, size_t size)
+xalloc_try_grow (void *items_p, size_t count, size_t *room_p, size_t size)
 {
     if (count < *room_p)
         return true;
