@@ -1,5 +1,5 @@
-//  need -- memory without which the sampler cannot go on: small, and in the caller's budget
-//  (server/broker/broker.h).
+//  need -- allocate or abort (xalloc.h), for the sampler: its memory is in the budget of jobs, which the
+//  message names.
 #ifndef NEED_H
 #define NEED_H
 #include <stdio.h>

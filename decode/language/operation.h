@@ -3,6 +3,7 @@
  *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.
  *  A new operation needs
  *      here                its kind and its parameters; operation.c: its row and its parser
+ *      pipeline.c          whether it may be left out (s_may_be_left_out); decoder.c: what becomes of boxes
  *      plan.c              what a pixel of it costs; what it does to sizes and outputs
  *      geometry.c, pixel/  the work; run/stage.c calls it, run/describe.c tells what it chose
  *      docs/pipeline.md, clients/python/tureen/transforms.py or augmentations.py, and translation.py

@@ -12,10 +12,11 @@
  *  which may have to be prepared first (dispatch/dispatch.c).  A worker copies a ready version to its row.  A
  *  batch is sent when all its rows are filled, in drawn order (send/steps.c).
  *
- *  A turn, broker_advance, runs its phases in one direction: sweep jobs that have ended, admit, draw,
- *  dispatch, fetch, deliver, count.  Each phase stands in a folder that sees only those before it in model,
- *  fetch, dispatch, draw, send, life, report.  It leaves a mark (model/job.h) for a later phase, and
- *  calls none.
+ *  A turn, broker_advance, runs its phases in one direction: jobs that drain and ranks that are overdue
+ *  (life), reads that failed (fetch), draws (draw), tasks and reads handed out (dispatch).  Between them jobs
+ *  that have ended are swept, and complete steps are sent (send).  Each folder sees only those before it in
+ *  model, fetch, dispatch, draw, send, life, report.  A phase leaves a mark (model/job.h) for a later one,
+ *  and calls none.
  *
  *  No decision depends on a completion: draws and evictions are settled at the draw, as if preparing took no
  *  time.
@@ -37,8 +38,10 @@
  *    B9  with several tenants, no tenant exceeds its limits (broker_tenant_t), and figures and texts for one
  *        tenant depend on nothing of another (docs/security.md says what timing reveals).
  *    B10 no job is on a removed data set, and nothing refers to the number of one that is gone.
- *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
- *  client chooses are refused with a figure.
+ *  Owner: one thread, in `tureen serve` that of the event loop (start/loop.h).  dataset_*, job_*, rank_*,
+ *  tenant_* and explain_* are parts of the broker, and no other thread calls them.
+ *  Start-up and bookkeeping allocations abort when there is no memory; sizes that a client chooses are
+ *  refused with a figure.
  */
 #ifndef BROKER_H
 #define BROKER_H

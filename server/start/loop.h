@@ -1,6 +1,6 @@
-/*  loop -- what a server that is ready does until it ends, in its own thread: it waits for messages, the ring
- *  server, results, questions of viewers and the time, and sees to all of them, each turn in the same order.
- *  What comes often or matters to the operator it looks at beside that, and logs.
+/*  loop -- the event loop of a server: it polls for messages, the ring server, results, questions of viewers
+ *  and the time, and sees to all of them, each turn in the same order, until the server ends.  Beside that
+ *  it looks at what comes often or matters to the operator, and logs it.
  *
  *  Owner: the broker's thread.
  */

@@ -1,4 +1,5 @@
-/*  serve -- what a server is set up with and gives back at its end: endpoints, tenants, its time to end.
+/*  serve -- the server claims its endpoints, makes its tenants, and watches that its end takes no longer than
+ *  it may.
  *
  *  Endpoints: where the settings say that it listens, on ipc, on tcp, or on both.  With both, the kernel
  *  names the users on ipc and keys name those on tcp (gate.h), and all clients of this machine get their

@@ -1,4 +1,6 @@
-/*  action -- what the driver is to do, in order: broker_next gives it.  */
+/*  action -- what the broker wants done outside of it, in order: `tureen serve` (service.c) or a simulation
+ *  takes each by broker_next and carries it out.
+ */
 #ifndef ACTION_H
 #define ACTION_H
 #include "broker.h"

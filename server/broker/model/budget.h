@@ -1,4 +1,4 @@
-/*  budget -- how much is handed out at once, and the memory that this takes.  */
+//  budget -- how many tasks of workers and reads of packs are handed out at once, and the memory for them.
 #ifndef BUDGET_H
 #define BUDGET_H
 #include "broker.h"

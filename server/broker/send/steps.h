@@ -1,5 +1,5 @@
-/*  steps -- complete steps are sent, in drawn order; the last ones of a job with several ranks are kept, and
- *  sent again to a rank that lacks them.
+/*  steps -- a job's complete steps are released to its ranks, in drawn order, as actions (ACTION_SEND_BATCH);
+ *  the last ones of a job with several ranks are kept, and sent again to a rank that lacks them.
  */
 #ifndef STEPS_H
 #define STEPS_H

@@ -1,4 +1,5 @@
-/*  task -- what is handed to a thread, with everything that it needs, and what the threads do with it.
+/*  task -- a worker's thread decodes a sample, or copies a version into its row of a batch: the task has all
+ *  that this needs.
  *
  *  tasks.h is the broker's side: it fills tasks, hands them out, and takes them back.  A task and a range are
  *  a thread's from then until they come back, except where a member says otherwise.
