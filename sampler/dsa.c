@@ -9,7 +9,7 @@
 enum { DSA_MAGIC = 0x5d5a11e3, BLOCK = 512 };
 
 //  A job that takes no part in so many rounds leaves the path.
-enum { IDLE_ROUNDS = 64 };
+enum { IDLE_ROUNDS = 64, IDLE_PART = 16 };
 
 //  Neighbours are swapped where the front one has more than this part more.  Otherwise jobs that are nearly
 //  in step would be swapped all the time, for no measurable sharing.
@@ -24,6 +24,7 @@ typedef struct {
     uint64_t data_hash, hash;           //  of data, and of what remains
     size_t group;
     uint64_t round;                     //  of the group, in which it last took part
+    uint64_t run;                       //  of rounds without a gap, up to that one
     bool returns;                       //  it comes to the path at once when it draws
 } member_t;
 
@@ -295,14 +296,25 @@ s_left (const dsa_t *self, const tree_t *tree, size_t place)
     return demand_remaining_count (self->demands [tree_job (tree, place)]);
 }
 
+//  Whether a job on the path has not drawn for long.  Jobs are drawn for in bursts, a batch or more, so a
+//  slow one takes part in many rounds in a row and then in none for a while: how long its last row was says
+//  how long that is.
+static bool
+s_is_idle (const dsa_t *self, const group_t *group, uint32_t job)
+{
+    const member_t *member = &self->members [job];
+    uint64_t rounds = IDLE_ROUNDS * member->run, most = self->sample_count / IDLE_PART;
+    rounds = rounds < most? rounds: most;
+    return group->rounds - member->round > (rounds > IDLE_ROUNDS? rounds: IDLE_ROUNDS);
+}
+
 //  One job at most leaves: it has not drawn for long, or nothing remains to it.
 static void
 s_leave_idle (dsa_t *self, const group_t *group)
 {
     for (size_t place = 0; place < tree_count (group->tree); place++) {
         uint32_t job = tree_job (group->tree, place);
-        if (group->rounds - self->members [job].round > IDLE_ROUNDS
-                || s_left (self, group->tree, place) == 0) {
+        if (s_is_idle (self, group, job) || s_left (self, group->tree, place) == 0) {
             s_leave_path (self, job);
             return;
         }
@@ -363,6 +375,7 @@ s_prepare_path (dsa_t *self, group_t *group, const uint32_t *jobs, size_t count)
         if (tree_place (group->tree, jobs [index]) == TREE_NOWHERE
                 && (member->returns || group->rounds - member->round <= IDLE_ROUNDS))
             waiting [waiting_count++] = jobs [index];
+        member->run = group->rounds - member->round == 1? member->run + 1: 1;
         member->round = group->rounds;
     }
     s_leave_idle (self, group);

@@ -36,9 +36,11 @@
  *
  *  **The tree is one for each group**, of all its jobs, also those that are not in the round.  A job that is
  *  not on the path draws alone, from all that remains to it.  A job comes to the path when it draws first in
- *  an epoch, and leaves it with its last sample, or when it has taken no part in 64 rounds; then it comes
- *  back when it draws twice within 64 rounds.  So a job that is far slower than the others cuts nothing from
- *  what they share.  A round has bounded work: it inserts one job, removes one, and swaps one pair of
+ *  an epoch, and leaves it with its last sample, or when it has been idle: it has taken no part in 64 rounds
+ *  for each round of its last unbroken row of rounds (at most a sixteenth of the samples), since jobs are
+ *  drawn for in bursts of a batch or more.  Then it comes back when it draws twice within 64 rounds, or once
+ *  within 64 rounds of a join or a leave.  So a job that is far slower than the others cuts nothing from what
+ *  they share.  A round has bounded work: it inserts one job, removes one that is idle, and swaps one pair of
  *  neighbours (where the front one has clearly more left); more of them only where the sets are small.
  *
  *  Invariants, checked by dsa_check ():

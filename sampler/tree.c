@@ -100,10 +100,12 @@ s_number (tree_t *self, size_t from)
 }
 
 //  The node's vertex gains or loses ids that it does not have, or has.
+//  Sets without common ids are joined by xor: where a union fills a container, CRoaring 0.2.66 makes a run of
+//  it (T4).
 static void
 s_gain (node_t *node, const roaring_bitmap_t *ids, uint64_t count)
 {
-    roaring_bitmap_or_inplace (node->vertex, ids);
+    roaring_bitmap_xor_inplace (node->vertex, ids);
     node->size += count;
 }
 
@@ -124,11 +126,11 @@ s_cut (tree_t *self, size_t place, const roaring_bitmap_t *lacking)
         if (node->size > 0 && roaring_bitmap_intersect (node->vertex, lacking)) {
             roaring_bitmap_t *part = sampler_need (roaring_bitmap_and (node->vertex, lacking));
             s_lose (node, part, roaring_bitmap_get_cardinality (part));
-            roaring_bitmap_or_inplace (cut, part);
+            roaring_bitmap_xor_inplace (cut, part);
             roaring_bitmap_free (part);
         }
         if (!roaring_bitmap_is_empty (cut))
-            roaring_bitmap_or_inplace (node->leaf, cut);
+            roaring_bitmap_xor_inplace (node->leaf, cut);
     }
     roaring_bitmap_free (cut);
 }
@@ -236,7 +238,7 @@ tree_swap (tree_t *self, size_t place)
     assert (place + 1 < self->count);
     node_t *front = &self->nodes [place], *back = front + 1;
     roaring_bitmap_t *common;
-    roaring_bitmap_or_inplace (back->leaf, back->vertex);
+    roaring_bitmap_xor_inplace (back->leaf, back->vertex);
     if (place + 2 == self->count) {
         common = front->leaf;
         front->leaf = sampler_need (roaring_bitmap_create ());

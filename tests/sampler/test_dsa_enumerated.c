@@ -634,6 +634,33 @@ test_an_idle_job_leaves_the_path (void **state)
     s_tear_down (&played);
 }
 
+//  The broker draws in bursts: a job that took part in a row of rounds may sit out 64 times as many, and at
+//  most a sixteenth of the samples.
+static void
+test_a_burst_is_waited_for (void **state)
+{
+    (void) state;
+    scene_t scene = { .count = 2, .sets = { 15, 15 }, .takes_part = 3, .on_path = 3 };
+    played_t played;
+    s_set_up_slow (&played, &scene);
+    static const struct { uint8_t takes_part; uint64_t run; } rounds [] = { { 3, 1 }, { 3, 2 }, { 1, 2 },
+        { 2, 1 } };
+    played.dsa->groups [0].rounds++;                //  a gap
+    for (size_t round = 0; round < 4; round++) {
+        s_slow_round (&played, rounds [round].takes_part);
+        assert_int_equal (played.dsa->members [1].run, rounds [round].run);
+    }
+    s_tear_down (&played);
+    static const struct { uint32_t samples; uint64_t run, waits; } rows [] = { { 1280000, 0, 64 },
+        { 1280000, 1, 64 }, { 1280000, 256, 16384 }, { 1280000, 100000, 80000 }, { 100, 100000, 64 } };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        dsa_t dsa = { .sample_count = rows [row].samples,
+            .members = { { .round = 7, .run = rows [row].run } } };
+        assert_false (s_is_idle (&dsa, &(group_t) { .rounds = 7 + rows [row].waits }, 0));
+        assert_true (s_is_idle (&dsa, &(group_t) { .rounds = 8 + rows [row].waits }, 0));
+    }
+}
+
 int
 main (void)
 {
@@ -646,6 +673,7 @@ main (void)
         cmocka_unit_test (test_a_round_inserts_one_job),
         cmocka_unit_test (test_a_round_swaps_one_pair),
         cmocka_unit_test (test_an_idle_job_leaves_the_path),
+        cmocka_unit_test (test_a_burst_is_waited_for),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -319,6 +319,34 @@ test_a_slow_job_cuts_nothing (void **state)
         fail_msg ("z = %.2f", z);
 }
 
+//  Where parts of a range from which no job has drawn meet again, its bitset is full.  It stays one: as a run
+//  it would cost a draw twenty times as much.
+static void
+test_full_ranges_stay_bitsets (void **state)
+{
+    (void) state;
+    enum { RANGES = 2 << 16, JOBS = 3 };
+    roaring_bitmap_t *all = roaring_bitmap_from_range (0, RANGES, 1), *half = roaring_bitmap_create ();
+    uint64_t random = test_seed ();
+    for (uint32_t id = 0; id < RANGES; id++)
+        if (test_below (&random, 2))
+            roaring_bitmap_add (half, id);
+    sampler_t *sampler = sampler_new (RANGES, SAMPLER_POLICY_DSA, test_seed ());
+    const roaring_bitmap_t *const data [JOBS] = { all, half, all };
+    uint32_t jobs [JOBS];
+    for (size_t job = 0; job < JOBS; job++)
+        jobs [job] = sampler_join (sampler, &(sampler_join_t) { .data = data [job] });
+    sampler_offer_t offer;
+    for (sampler_round_begin (sampler, jobs, JOBS); sampler_offer (sampler, &offer);)
+        sampler_commit (sampler, sampler_pick (sampler));
+    sampler_check (sampler);
+    sampler_leave (sampler, jobs [1]);
+    sampler_check (sampler);
+    sampler_destroy (&sampler);
+    roaring_bitmap_free (all);
+    roaring_bitmap_free (half);
+}
+
 int
 main (void)
 {
@@ -327,6 +355,7 @@ main (void)
         cmocka_unit_test (test_jobs_with_one_set_draw_as_one),
         cmocka_unit_test (test_jobs_part_and_meet),
         cmocka_unit_test (test_a_slow_job_cuts_nothing),
+        cmocka_unit_test (test_full_ranges_stay_bitsets),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
