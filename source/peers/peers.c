@@ -25,8 +25,8 @@ typedef struct {
     size_t asked;                       //  questions under way
     //  By the watched clock: the last message; since when it is asked without a pause; the last ping.
     uint64_t heard_ns, waits_ns, pinged_ns;
-    uint64_t vain_ns;                   //  for so long it was asked since the last message, until all was
-                                        //  given up
+    uint64_t vain_ns;                   //  for so long it was asked since its last answer to a question,
+                                        //  until all was given up
     int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
     uint64_t probed_ns;                 //  0: the probe is not under way
@@ -895,6 +895,8 @@ s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, me
             s_set_here (self, link);
         return;
     }
+    //  A pong is no answer to what it is asked for.
+    link->vain_ns = 0;
     if (link->probed_ns && answer->number == link->probe.number) {
         peers_timeout_learn (&self->timeout, self->clock.now_ns - link->probed_ns);
         link->probe.bytes = link->probed_ns = 0;

@@ -36,7 +36,8 @@ enum {
     PIECE_MS = 50, PIECES = 60,         //  of a turn in which the reader is busy
     BYTES = BLOCK_DATA_UNIT_BYTES,      //  that are asked for of each block
     MEMBERS = 8, SLOTS = 32, STORE_PARALLEL = 8, EVENTS = 4096,
-    SLOWEST = 3, FEW = 6                //  one block in so many
+    SLOWEST = 3, FEW = 6,               //  one block in so many
+    RARELY = 40, LATE_MS = 1500         //  one question in so many, by so much
 };
 
 typedef enum {
@@ -46,6 +47,7 @@ typedef enum {
     ONE_FETCHES,                        //  one has nothing yet, and reads a store that is slow for all
     ONE_COLD,
     DIES_AND_RETURNS,
+    RARELY_LATE,
     SILENT, SILENT_AMONG_SLOW, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS, COMES_AND_GOES, FAILS_LATE,
     DAMAGES, REFUSES,
     TROUBLES
@@ -65,6 +67,7 @@ static const struct {
     [ONE_FETCHES] = { "has nothing, and a slow store", 0, 2 * SLOTS, IN_ALL },
     [ONE_COLD] = { "slow at first", SLOWEST, BLOCKS, IN_SECOND_HALF },
     [DIES_AND_RETURNS] = { "dies and returns", SLOWEST, BLOCKS, IN_SECOND_HALF },
+    [RARELY_LATE] = { "late now and then", SLOWEST, BLOCKS, ANY },
     [SILENT] = { "silent", SLOWEST, SLOTS + 4, ANY },
     [SILENT_AMONG_SLOW] = { "silent, and all others slow", SLOWEST, 4 * SLOTS, ANY },
     [PINGS_ONLY] = { "answers PING and no GET", SLOWEST, SLOTS + 4, ANY },
@@ -111,6 +114,8 @@ static struct {
     bool is_machine;                    //  that stalls: what is under way to it comes later too
     bool is_mute;                       //  the faulty member answers no pings either when it answers nothing
     bool is_back;                       //  DIES_AND_RETURNS: it is asked again soon
+    bool was_away;                      //  the faulty member
+    uint64_t asked;                     //  RARELY_LATE: questions to it
     bool is_new;                        //  the reader's server: it is the home of blocks that it has not
 } world;
 
@@ -162,6 +167,9 @@ s_fail (const peer_question_frame_t *question, int64_t now_ns, event_t *answer)
 {
     uint64_t block = question->offset / PEER_BLOCK_BYTES;
     switch (world.trouble) {
+    case RARELY_LATE:
+        answer->at_ns += ++world.asked % RARELY == 0? LATE_MS * MS: 0;
+        return true;
     case ONE_FETCHES:
         answer->at_ns += (int64_t) (1.5 * world.store_ms * (double) MS);
         return true;
@@ -497,8 +505,10 @@ s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
     while (run.taken < run.blocks && s_epoch_ms (wrapped.now_ns) < 100 * EPOCH_MS) {
         s_step (peers);
         s_advance (peers);
+        bool is_away = s_seen (peers, world.faulty).state == PEER_AWAY;
+        world.was_away = world.was_away || is_away;
         if (s_epoch_ms (wrapped.now_ns) < DEAD_UNTIL_MS + BACK_MS)
-            world.is_back = s_seen (peers, world.faulty).state != PEER_AWAY;
+            world.is_back = !is_away;
     }
     for (size_t at = 0; at < run.slot_count; at++)
         if (run.slots [at].doing == ASKED)
@@ -557,6 +567,8 @@ s_judge (const state_t *state, uint64_t seed, trouble_t trouble, double sound, u
             s_troubles [trouble].name, run.late);
     if (trouble == DIES_AND_RETURNS && !world.is_back)
         fail_msg ("seed %" PRIu64 ": a member that returned is not asked after %d ms", seed, BACK_MS);
+    if (trouble == RARELY_LATE && world.was_away)
+        fail_msg ("seed %" PRIu64 ": a member that is late now and then was away", seed);
     if (times > worst->times)
         *worst = (worst_t) { .times = times, .seed = seed, .late = worst->late,
             .from_store = worst->from_store };
