@@ -2,6 +2,7 @@
  *  commands have to do with them.
  *
  *  Reaching a limit is an error with words, in the place where it is reached, and no death by a signal.
+ *  Any thread, but rlimits_begin.
  */
 #ifndef RLIMITS_H
 #define RLIMITS_H
@@ -25,7 +26,7 @@ const char *rlimits_remedy (int error);
 //  Where the system limits a process (ulimit -d, ulimit -v), large buffers may take all of it.  The next
 //  message then has none, and ZeroMQ ends the process.  So a large buffer is kept only where the system would
 //  give RLIMITS_HEADROOM_BYTES more.  Otherwise a sample waits for its memory, and a join is refused.
-//  Any thread.  Two threads that ask at the same time may both be told that nothing is left.
+//  Two threads that ask at the same time may both be told that nothing is left.
 
 //  Some dozens of connections with their queues, and the bookkeeping of as many requests.
 enum { RLIMITS_HEADROOM_BYTES = 2 << 20 };

@@ -5,6 +5,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 #include <stdbool.h>
+#include "option.h"
 
 //  0; 1 no answer; 2 unusable arguments.
 int command_status (int argc, char **argv);

@@ -759,7 +759,7 @@ s_begin_kept (additions_t *self)
         if (state == ADDITIONS_REFUSED)
             reopen_leave_out (&self->reopen, kept, refusal.message);
         if (state == ADDITIONS_READY)
-            reopen_forget (&self->reopen, self->reopen.all [index--].name);
+            reopen_drop (&self->reopen, index--);
     }
 }
 

@@ -74,8 +74,8 @@ reopen_read (int descriptor)
 
 //  ---- the data sets
 
-static void
-s_drop (reopen_t *self, size_t at)
+void
+reopen_drop (reopen_t *self, size_t at)
 {
     reopen_one_t *one = &self->all [at];
     json_decref (one->words);
@@ -98,7 +98,7 @@ reopen_forget (reopen_t *self, const char *name)
 {
     reopen_one_t *one = reopen_named (self, name);
     if (one)
-        s_drop (self, (size_t) (one - self->all));
+        reopen_drop (self, (size_t) (one - self->all));
     return one;
 }
 
@@ -158,7 +158,7 @@ void
 reopen_end (reopen_t *self)
 {
     while (self->count > 0)
-        s_drop (self, self->count - 1);
+        reopen_drop (self, self->count - 1);
     free (self->all);
     self->all = NULL;
 }

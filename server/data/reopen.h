@@ -61,6 +61,8 @@ reopen_one_t *reopen_named (const reopen_t *self, const char *name);
 const char **reopen_words (const reopen_one_t *one, size_t *count_p);
 //  False: there is none of this name.
 bool reopen_forget (reopen_t *self, const char *name);
+//  The one at that place: those behind it move up.
+void reopen_drop (reopen_t *self, size_t at);
 void reopen_leave_out (const reopen_t *self, reopen_one_t *one, const char *why);
 //  Whether the tenant may use one of this name, which is to be opened still.
 bool reopen_awaits (const reopen_t *self, const tenant_t *tenant, const char *name);

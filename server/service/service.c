@@ -2,8 +2,6 @@
 
 #include "service.h"
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,16 +17,14 @@
 #define SERVICE_H
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
-#include <zmq.h>
 #include "additions.h"
 #include "broker.h"
-#include "ring_server.h"
 #include "connection_limit.h"
 #include "dataset.h"
 #include "gate.h"
 #include "log.h"
 #include "receiver.h"
+#include "ring_server.h"
 #include "tasks.h"
 #include "tenants.h"
 

@@ -606,18 +606,34 @@ s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *faili
     return rc? rc: s_match_public (self, folder, failing);
 }
 
+static int
+s_no_pair (const failing_t *failing)
+{
+    return s_fail (failing, -ENOENT, "there is no key pair '%s/server_secret': copy the folder that all "
+        "members have, or make the first one (`tureen key new %s/server`)", failing->path, failing->path);
+}
+
+//  The folder is another user's.
+static int
+s_not_ours (const failing_t *failing, uid_t owner)
+{
+    return s_fail (failing, -EPERM, "the folder '%s' belongs to user %u: run the server as that user, or "
+        "chown it", failing->path, (unsigned) owner);
+}
+
 //  Reads it from the folder, where it must be.
 static int
 s_read_pair (certificate_t *pair, int folder, const failing_t *failing)
 {
     const char *reason = NULL;
-    int rc = certificate_read (pair, folder, "server_secret", CERTIFICATE_SECRET, s_folder_owner (folder),
-        &reason);
+    int rc = certificate_read (pair, folder, "server_secret", CERTIFICATE_SECRET, geteuid (), &reason);
     if (rc == -ENOENT)
-        return s_fail (failing, rc, "there is no key pair '%s/server_secret': copy the folder that all "
-            "members have, or make the first one (`tureen key new %s/server`)", failing->path, failing->path);
+        return s_no_pair (failing);
+    if (rc == -EBADMSG)
+        s_fail (failing, rc, "'%s/server_secret' %s", failing->path, reason);
+    else
     if (rc)
-        s_fail (failing, rc, "'%s/server_secret': %s", failing->path, rc == -EBADMSG? reason: strerror (-rc));
+        s_fail (failing, rc, "'%s/server_secret': %s", failing->path, strerror (-rc));
     return rc;
 }
 
@@ -625,10 +641,14 @@ int
 keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes)
 {
     failing_t failing = { directory, error, error_bytes };
-    int folder = open (directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    bool made;
+    int folder = s_open_folder (&failing, AT_FDCWD, directory, false, &made);
+    if (folder == -ENOENT)
+        return s_no_pair (&failing);
     if (folder < 0)
-        return s_fail (&failing, -errno, "cannot open the folder '%s': %s", directory, strerror (errno));
-    int rc = s_check_guard (&failing, "folder", folder, s_folder_owner (folder));
+        return folder;
+    int rc = s_folder_owner (folder) == geteuid ()? s_check_guard (&failing, "folder", folder, geteuid ()):
+        s_not_ours (&failing, s_folder_owner (folder));
     if (rc == 0)
         rc = s_read_pair (pair, folder, &failing);
     close (folder);
@@ -646,8 +666,7 @@ s_open (keys_t *self, const failing_t *failing)
     if (rc)
         return rc;
     rc = folder.owner == geteuid ()? s_open_server (self, &folder, failing):
-        s_fail (failing, -EPERM, "the folder '%s' belongs to user %u: run the server as that user, or "
-            "chown it", self->directory, (unsigned) folder.owner);
+        s_not_ours (failing, folder.owner);
     keys_folder_close (&folder);
     if (rc)
         return rc;

@@ -56,8 +56,8 @@ void keys_destroy (keys_t **self_p);
 const char *keys_server_public (const keys_t *self);
 const char *keys_server_secret (const keys_t *self);
 
-//  Reads a server's pair from a folder in which it lies already; makes nothing.  The caller wipes the pair
-//  (certificate_wipe).  0; or -errno, and in error a sentence with the remedy.
+//  Reads a server's pair from a folder of this user's in which it lies already; makes nothing.  The caller
+//  wipes the pair (certificate_wipe).  0; or -errno, and in error a sentence with the remedy.
 int keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes);
 
 //  The grant of this public key (Z85, 40 characters; other texts have none); NULL: none.  Lent until the next

@@ -51,7 +51,7 @@ def merged(*given: State) -> State:
     return states.parse(json.loads(json.dumps(tureen.merge_states(map(states.pack, given)))))
 
 
-class Ledgers(unittest.TestCase):
+class Positions(unittest.TestCase):
     def test_a_batch_of_the_next_job(self) -> None:
         """A state is of the run that its newest batch is of, and each node counts what its part has."""
         begin = node_state(0, 1, [], [], batches=0, epoch=0, part=None, words=b"", run="a" * 32)

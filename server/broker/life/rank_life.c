@@ -291,8 +291,9 @@ s_notice_loss (rank_t *rank)
     job_tell_ranks (job, ACTION_SEND_NOTICE, "rank_lost", rank->notice);
 }
 
-void
-rank_life_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
+//  A present rank is lost from now on; the job waits so long for it.
+static void
+s_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
 {
     assert (s_is_there (rank));
     rank->job->delivery.held_up = true;
@@ -371,7 +372,7 @@ rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
     if (s_count_there (job) == 1 && !s_any_has_left (job))
         job_go (job);       //  if the ranks come back, they join as a new job
     else {
-        rank_life_lose (self, rank, now_ms, wait_ms);
+        s_lose (self, rank, now_ms, wait_ms);
         if (wait_ms == 0)
             s_end_lost (rank, now_ms);
     }
@@ -413,7 +414,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_terms_t
     rank_t *rank = &job->ranks [number];
     int64_t wait_ms = 1000 * (int64_t) job->life.rank_wait_seconds;
     if (rank_is_there (rank))
-        rank_life_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
+        s_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
     if (!rank->reclaimed) {
         refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
             number, job->asked.job_name);
@@ -443,7 +444,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     char name [JOB_TEXT_BYTES];
     if (rank->job->state != JOB_ATTACHING)
-        rank_life_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
+        s_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
     if (rank->job->asked.world_size == 1)
         job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");

@@ -5,7 +5,7 @@
  *      then the service calls broker_lost, and rank_life_lost follows;
  *      by its silence, or because it has not attached: rank_life_end_overdue.
  *  A job of one rank ends then.  One of several waits rank_wait_seconds for the lost rank, and gives it again
- *  what it has not trained on (send/steps.h); broker_returns brings it back.
+ *  what it has not trained on (send/steps.h); broker_return brings it back.
  *  Owner: the broker's thread.
  */
 #ifndef RANK_LIFE_H
@@ -24,8 +24,6 @@ void rank_life_attached (broker_t *self, rank_t *rank, int64_t now_ms);
 void rank_life_inline (broker_t *self, rank_t *rank, int64_t now_ms);
 void rank_life_left (broker_t *self, rank_t *rank);
 void rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms);
-//  A present rank is lost from now on; the job waits so long for it.
-void rank_life_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms);
 //  Counts the slots that users' loops hold.
 void rank_life_count_in_hand (job_t *job);
 //  Once a turn: sends steps that have waited until a rank took its replayed batches.

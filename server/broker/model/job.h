@@ -190,7 +190,7 @@ struct job {
         bool reclaimed;             //  ACTION_RECLAIM was issued
     } life;
     //  The epoch that is drawn, and the batches that draws fill: draw.c.  A batch that is sent leaves the
-    //  order: steps.c.
+    //  order, and takes the epoch's end along: steps.c.
     struct {
         int64_t start_ms;           //  of its first draw
         uint64_t epoch;             //  being drawn

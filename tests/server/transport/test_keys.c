@@ -101,7 +101,7 @@ test_a_pair_that_must_be_there (void **state)
     certificate_t pair;
     char error [512];
     assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
-    assert_non_null (strstr (error, self->directory));
+    assert_non_null (strstr (error, "copy the folder"));
     assert_int_equal (access (self->directory, F_OK), -1);
     assert_int_equal (mkdir (self->directory, 0700), 0);
     assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
@@ -115,11 +115,22 @@ test_a_pair_that_must_be_there (void **state)
     keys_destroy (&keys);
     assert_int_equal (chmod (in (self, "server_secret"), 0644), 0);
     assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EBADMSG);
-    assert_non_null (strstr (error, "chmod 600"));
+    assert_non_null (strstr (error, "server_secret' can be read by others"));
     assert_string_equal (pair.secret_text, "");
     assert_int_equal (chmod (self->directory, 0770), 0);
     assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
     assert_non_null (strstr (error, "chmod 700"));
+    char link [sizeof self->directory + 8];
+    snprintf (link, sizeof link, "%s-link", self->directory);
+    assert_int_equal (symlink ("keys", link), 0);
+    assert_int_equal (keys_pair (&pair, link, error, sizeof error), -ENOTDIR);
+    assert_non_null (strstr (error, "name the folder itself"));
+    if (geteuid () == 0) {
+        assert_int_equal (chown (self->directory, 65534, (gid_t) -1), 0);
+        assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
+        assert_non_null (strstr (error, "belongs to user"));
+        assert_int_equal (chown (self->directory, 0, (gid_t) -1), 0);
+    }
 }
 
 //  Every call fails once, and for ever: refused with a reason, or opened; nothing half made is in the way of
