@@ -1,7 +1,7 @@
 /*  xalloc -- allocate or abort: for bookkeeping of some bytes, bounded by what users were granted.
  *
- *  Where memory is missing the process says so on stderr and aborts; a supervisor starts it anew.  What users
- *  ask for by size is refused instead, and never comes here.
+ *  Where memory is missing the process says so on stderr and aborts; a supervisor starts the server again.
+ *  What users ask for by size is refused instead, and never comes here.
  *  Any thread.
  */
 #ifndef XALLOC_H
