@@ -24,6 +24,7 @@ typedef struct {
     peer_state_t state;
     size_t asked;                       //  questions under way
     //  By the watched clock: the last message; since when it is asked without a pause; the last ping.
+    //  0: never.
     uint64_t heard_ns, waits_ns, pinged_ns;
     uint64_t vain_ns;                   //  for so long it was asked since its last answer to a question,
                                         //  until all was given up
@@ -447,6 +448,12 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     self->done [self->done_count++] = question;
 }
 
+static bool
+s_was_asked (const peer_link_t *link)
+{
+    return link->waits_ns > 0;
+}
+
 //  Of a member that is asked: its last message, or when the asking began.
 static uint64_t
 s_silent_since (const peer_link_t *link)
@@ -573,7 +580,7 @@ s_is_silent (const peers_t *self, const peer_link_t *link)
     if (link->asked > 0)
         since_ns = s_silent_since (link) - link->vain_ns;
     else
-    if (link->state == PEER_HERE && link->pinged_ns > link->heard_ns)
+    if (link->state != PEER_AWAY && link->pinged_ns > link->heard_ns)
         since_ns = link->pinged_ns;
     else
         return false;
@@ -605,13 +612,14 @@ s_look_at_probe (peers_t *self, peer_link_t *link)
     link->probed_ns = 0;
 }
 
-//  A member that is away is pinged until it is back; one that is here but not asked, so that its end is seen
-//  before the next question waits for it.
+//  A member that is away is pinged until it is back.  One that was asked once and is not asked now is pinged
+//  too: so its end is seen before the next question waits for it, even if it never answered.
 static void
 s_ping (peers_t *self, peer_link_t *link)
 {
     uint64_t now_ns = self->clock.now_ns, idle_ns = (uint64_t) IDLE_MS * NS;
-    bool is_idle = link->state == PEER_HERE && link->asked == 0 && now_ns > link->heard_ns + idle_ns;
+    bool is_idle = link->state != PEER_AWAY && s_was_asked (link) && link->asked == 0
+        && now_ns > link->heard_ns + idle_ns;
     if (!(is_idle && now_ns >= link->pinged_ns + idle_ns)
     &&  !(link->state == PEER_AWAY && now_ns >= link->pinged_ns + (uint64_t) PING_MS * NS))
         return;
@@ -972,15 +980,15 @@ peers_take (peers_t *self)
 int
 peers_patience_ms (peers_t *self)
 {
-    bool is_asked = self->question_count > 0, is_known = false, has_answer = false;
+    bool is_asked = self->question_count > 0, was_asked = false, has_answer = false;
     for (size_t member = 0; member < self->link_count; member++) {
         const peer_link_t *link = &self->links [member];
         has_answer = has_answer || s_has_answer (link);
         is_asked = is_asked || link->state == PEER_AWAY;
-        is_known = is_known || link->state == PEER_HERE;
+        was_asked = was_asked || s_was_asked (link);
     }
     self->pause_ns = (uint64_t) (is_asked? LOOK_MS: IDLE_LOOK_MS) * NS;
-    return has_answer? 0: is_asked? LOOK_MS: is_known? IDLE_LOOK_MS: -1;
+    return has_answer? 0: is_asked? LOOK_MS: was_asked? IDLE_LOOK_MS: -1;
 }
 
 

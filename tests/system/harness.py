@@ -99,16 +99,17 @@ def free_port():
             return port
 
 
-def wait_until(what, question, seconds=PATIENCE, step=0.02):
-    """Asks until the answer is true, and returns it; what: for the failure.  step: seconds until it asks
-    again, a tenth more each time, up to five times as much: a question is often a process of its own."""
+def wait_until(what, question, seconds=PATIENCE, step=0.02, seen=str):
+    """Asks until the answer is true, and returns it; what, and what seen () gives: for the failure.  step:
+    seconds until it asks again, a tenth more each time, up to five times as much: a question is often a
+    process of its own."""
     deadline, longest = time.monotonic() + seconds, 5 * step
     while True:
         answer = question()
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError("not within %.1f seconds: %s" % (seconds, what))
+            raise AssertionError("not within %.1f seconds: %s\n%s" % (seconds, what, seen()))
         time.sleep(step)
         step = min(1.1 * step, longest)
 

@@ -37,6 +37,7 @@ enum {
     BYTES = BLOCK_DATA_UNIT_BYTES,      //  that are asked for of each block
     MEMBERS = 8, SLOTS = 32, STORE_PARALLEL = 8, EVENTS = 4096,
     SLOWEST = 3, FEW = 6,               //  one block in so many
+    SHORT = 12, REST_MS = 10000,        //  blocks that a job takes before it ends; the time after it
     RARELY = 40, LATE_MS = 1500         //  one question in so many, by so much
 };
 
@@ -48,7 +49,8 @@ typedef enum {
     ONE_COLD,
     DIES_AND_RETURNS,
     RARELY_LATE,
-    SILENT, SILENT_AMONG_SLOW, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS, COMES_AND_GOES, FAILS_LATE,
+    SILENT, SILENT_AMONG_SLOW, SILENT_AND_LEFT, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS,
+    COMES_AND_GOES, FAILS_LATE,
     DAMAGES, REFUSES,
     TROUBLES
 } trouble_t;
@@ -70,6 +72,7 @@ static const struct {
     [RARELY_LATE] = { "late now and then", SLOWEST, BLOCKS, ANY },
     [SILENT] = { "silent", SLOWEST, SLOTS + 4, ANY },
     [SILENT_AMONG_SLOW] = { "silent, and all others slow", SLOWEST, 4 * SLOTS, ANY },
+    [SILENT_AND_LEFT] = { "silent, and soon not asked", SLOWEST, SLOTS, ANY },
     [PINGS_ONLY] = { "answers PING and no GET", SLOWEST, SLOTS + 4, ANY },
     [SLOW] = { "slow by a thousand", SLOWEST, BLOCKS, ANY },
     [LOSES_HALF] = { "loses every second answer", SLOWEST, BLOCKS, ANY },
@@ -114,7 +117,8 @@ static struct {
     bool is_machine;                    //  that stalls: what is under way to it comes later too
     bool is_mute;                       //  the faulty member answers no pings either when it answers nothing
     bool is_back;                       //  DIES_AND_RETURNS: it is asked again soon
-    bool was_away;                      //  the faulty member
+    bool was_away, is_away;             //  the faulty member; is: when the epoch has ended
+    bool is_missed;                     //  it did not answer a question
     uint64_t asked;                     //  RARELY_LATE: questions to it
     bool is_new;                        //  the reader's server: it is the home of blocks that it has not
 } world;
@@ -131,6 +135,7 @@ s_is_down (size_t member, int64_t now_ns)
 {
     int64_t now_ms = s_epoch_ms (now_ns);
     return member == world.faulty && (world.trouble == SILENT || world.trouble == SILENT_AMONG_SLOW
+        || world.trouble == SILENT_AND_LEFT
         || (world.trouble == COMES_AND_GOES && world.is_mute && now_ms / COMES_MS % 2 == 0)
         || (world.trouble == DIES_AND_RETURNS && now_ms >= DEAD_FROM_MS && now_ms < DEAD_UNTIL_MS));
 }
@@ -469,6 +474,8 @@ s_draw (uint64_t seed, trouble_t trouble)
     world.is_new = test_below (&world.random, 3) == 0;
     run.step_ns = (is_rare? RARE_STEP_MS: STEP_MS) * MS;
     run.blocks = (uint64_t) (EPOCH_MS * MS / run.step_ns);
+    if (trouble == SILENT_AND_LEFT)
+        run.blocks = SHORT;
     run.slot_count = is_rare? 1 + test_below (&world.random, 4): 8 + test_below (&world.random, SLOTS - 8);
 }
 
@@ -485,6 +492,17 @@ s_seen (peers_t *peers, size_t member)
     snprintf (name, sizeof name, "node:%zu", 1000 + member);
     peers_look (peers, name, &seen.state, &seen.figures);
     return seen;
+}
+
+//  Nothing is asked for a while.
+static void
+s_rest (peers_t *peers)
+{
+    for (int64_t end_ns = wrapped.now_ns + REST_MS * MS; wrapped.now_ns < end_ns; s_advance (peers))
+        s_step (peers);
+    seen_t seen = s_seen (peers, world.faulty);
+    world.is_away = seen.state == PEER_AWAY;
+    world.is_missed = seen.figures.late > 0;
 }
 
 //  Seconds of an epoch of this seed's cluster.
@@ -510,6 +528,9 @@ s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
         if (s_epoch_ms (wrapped.now_ns) < DEAD_UNTIL_MS + BACK_MS)
             world.is_back = !is_away;
     }
+    int64_t taken_ms = s_epoch_ms (wrapped.now_ns);
+    if (trouble == SILENT_AND_LEFT)
+        s_rest (peers);
     for (size_t at = 0; at < run.slot_count; at++)
         if (run.slots [at].doing == ASKED)
             peers_drop (peers, &run.slots [at].question);
@@ -518,7 +539,7 @@ s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
     peers_destroy (&peers);
     cluster_destroy (&cluster);
     members_close (&members);
-    return (double) s_epoch_ms (wrapped.now_ns) / 1e3;
+    return (double) taken_ms / 1e3;
 }
 
 static int
@@ -569,6 +590,8 @@ s_judge (const state_t *state, uint64_t seed, trouble_t trouble, double sound, u
         fail_msg ("seed %" PRIu64 ": a member that returned is not asked after %d ms", seed, BACK_MS);
     if (trouble == RARELY_LATE && world.was_away)
         fail_msg ("seed %" PRIu64 ": a member that is late now and then was away", seed);
+    if (world.is_missed && !world.is_away)
+        fail_msg ("seed %" PRIu64 ": a member that never answered is not away after %d ms", seed, REST_MS);
     if (times > worst->times)
         *worst = (worst_t) { .times = times, .seed = seed, .late = worst->late,
             .from_store = worst->from_store };
