@@ -21,9 +21,10 @@
 #  The victim takes batches as fast as they come.  A phase under attack follows one in which the same number
 #  of processes spin and leave the server alone, and is compared with that: what the attacker's own processes
 #  take of the machine is not the server's to defend.  Fair share: half of what the victim gets beside those
-#  that spin.
-#  Exit status 0: at every attack the victim had at least 0.9 of its fair share, and a p99 of its waits at
-#  most 3 times as long.
+#  that spin.  Served: a wait for a batch, less the time for which the victim's own threads were ready to run
+#  and had no processor; the ratio is of these.
+#  Exit status 0: at every attack the victim had at least 0.9 of its fair share, and a p99 of its served waits
+#  at most 3 times as long.
 set -eu
 
 . "$(dirname -- "$0")/runner.sh"
