@@ -6,8 +6,8 @@
 #define JPEG_INTERNALS
 #include <jpegint.h>
 #include "image.h"
-#include "jpeg_mcu_loops.h"
 #include "jpeg_rows.h"
+#include "loops.h"
 #include "simd.h"
 
 enum { JPEG_ENTROPY_MAGIC = 0x6a656e74, TABLES = NUM_HUFF_TBLS };
@@ -18,7 +18,7 @@ struct jpeg_entropy {
     struct jpeg_entropy_decoder asked;      //  first: libjpeg's pointer to it is the pointer to this
     uint32_t magic;
     jpeg_lookup_t dc [TABLES], ac [TABLES];
-    const jpeg_mcu_loops_t *loops;
+    const jpeg_loops_t *loops;
     jpeg_coded_t coded;         //  the segment that is read
     scratch_t scan;             //  its bytes without stuffing and restart markers
     scratch_t ends;             //  size_t: where restart intervals end in it
@@ -48,18 +48,6 @@ struct jpeg_entropy {
                                 //  SIZE_MAX: none
     scratch_t rows;             //  encoded
 };
-
-const jpeg_mcu_loops_t jpeg_mcu_loops_portable = JPEG_MCU_LOOPS;
-
-static const jpeg_mcu_loops_t *
-s_loops (void)
-{
-#ifdef TUREEN_AVX2
-    if (simd_level () >= SIMD_AVX2)
-        return &jpeg_mcu_loops_avx2;
-#endif
-    return &jpeg_mcu_loops_portable;
-}
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Segments: the scan, or its restart intervals
@@ -160,8 +148,8 @@ s_begin_at (jpeg_entropy_t *self, size_t first)
     s_unstuff (self->file + point->bit / 8, end, &target);
     memset (target, 0, JPEG_BYTES_BEHIND);
     self->coded.bits = (jpeg_bits_t) { .at = self->scan.data };
-    s_load (&self->coded.bits);
-    s_drop (&self->coded.bits, point->bit % 8);
+    jpeg_bits_load (&self->coded.bits);
+    jpeg_bits_drop (&self->coded.bits, point->bit % 8);
     self->coded.end = target;
     for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
         self->coded.last_dc [component] = point->dc [component];
@@ -303,7 +291,7 @@ s_begin (jpeg_entropy_t *self)
 {
     self->has_failed = false;
     self->asked_for = self->column = 0;
-    self->loops = s_loops ();
+    self->loops = &simd_loops ()->jpeg;
     self->is_tail = self->points && self->told == 1;
     s_await_point (self);
     if (!self->points || self->told == 1) {

@@ -7,7 +7,7 @@ enum { NUMBER_BYTES_MAX = 10, NUMBER_BITS = 7, MORE = 1 << NUMBER_BITS };
 //  KB: with points at the begin of rows only (0.24 %), a crop takes 3 % longer; with twice as many (1.3 %),
 //  3 % less.
 enum { POINT_BYTES = 1024 };
-//  Larger DC values are libjpeg's affair (jpeg_mcu_loops.h).
+//  Larger DC values are libjpeg's affair (JPEG_DC_MAX in loops.h).
 enum { DC_MAX = 1 << 30 };
 
 typedef struct {

@@ -2,7 +2,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "blur_rows.h"
+#include "instrument.h"
+#include "loops.h"
 #include "simd.h"
 
 enum {
@@ -16,18 +17,6 @@ enum {
 
 //  What a tap of less adds up to over a whole kernel shows in no value.
 static const double WEIGHT_MIN = 1e-10;
-
-const blur_loops_t blur_loops_portable = BLUR_LOOPS;
-
-static const blur_loops_t *
-s_loops (void)
-{
-#ifdef TUREEN_AVX2
-    if (simd_level () == SIMD_AVX2)
-        return &blur_loops_avx2;
-#endif
-    return &blur_loops_portable;
-}
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Convolution
@@ -124,7 +113,7 @@ void
 blur_convolve (const image_t *source, const blur_kernel_t *across, const blur_kernel_t *down, uint8_t *target)
 {
     assert (source->height && source->width);
-    block_t block = { .source = source, .loops = s_loops (), .across = across, .down = down };
+    block_t block = { .source = source, .loops = &simd_loops ()->blur, .across = across, .down = down };
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     for (block.begin = 0; block.begin < source->width; block.begin = block.end) {
         block.end = block.begin + BLOCK_COLUMNS;
@@ -167,7 +156,7 @@ blur_field (float *field, uint32_t height, uint32_t width, const blur_kernel_t *
     const blur_kernel_t *down, float *room)
 {
     assert (height && width);
-    const blur_loops_t *loops = s_loops ();
+    const blur_loops_t *loops = &simd_loops ()->blur;
     const float *taps [BLUR_KERNEL_MAX];
     for (uint32_t row = 0; row < height; row++) {
         for (uint32_t tap = 0; tap <= 2 * down->half; tap++)
@@ -272,7 +261,7 @@ blur_boxes (const image_t *source, double radius, scratch_t *room, uint8_t *targ
 {
     assert (source->height && source->width);
     assert (radius >= 0 && radius <= BLUR_RADIUS_MAX);
-    const blur_loops_t *loops = s_loops ();
+    const blur_loops_t *loops = &simd_loops ()->blur;
     blur_box_t box = s_box (radius);
     uint32_t rows = source->height < BOX_ROWS? source->height: BOX_ROWS;
     if (!scratch_need (room, image_bytes (rows, source->width, source->channels)))

@@ -1,24 +1,13 @@
 #include "colour.h"
 #include <assert.h>
 #include <string.h>
-#include "colour_rows.h"
+#include "instrument.h"
+#include "loops.h"
 #include "simd.h"
 
 //  All colours but black, white and grey are at their ends with less; with more, infinity times 0 would be no
 //  number.
 static const double s_factor_max = 1e30;
-
-const colour_loops_t colour_loops_portable = COLOUR_LOOPS;
-
-static const colour_loops_t *
-s_loops (void)
-{
-#ifdef TUREEN_AVX2
-    if (simd_level () >= SIMD_AVX2)
-        return &colour_loops_avx2;
-#endif
-    return &colour_loops_portable;
-}
 
 static bool
 s_has_factor (colour_kind_t kind)
@@ -109,7 +98,7 @@ s_map (const colour_step_t *step, uint8_t map [COLOUR_VALUES])
             map [value] = (uint8_t) (value < step->factor? value: UINT8_MAX - value);
             break;
         default:                //  the blend with the mean, or with black
-            map [value] = s_blend (mean, value, (float) step->factor);
+            map [value] = colour_blend (mean, value, (float) step->factor);
         }
 }
 
@@ -150,7 +139,7 @@ void
 colour_begin (colour_pass_t *self, const colour_program_t *program, size_t steps)
 {
     assert (steps <= program->count);
-    self->loops = s_loops ();
+    self->loops = &simd_loops ()->colour;
     self->count = 0;
     size_t tables = 0;
     for (const colour_step_t *step = program->steps; step < program->steps + steps; step++) {
@@ -308,7 +297,7 @@ s_stretch (const uint32_t histogram [COLOUR_VALUES], uint8_t table [COLOUR_VALUE
     double scale = 255.0 / (most - least), offset = -least * scale;
     for (int value = 0; value < COLOUR_VALUES; value++) {
         int stretched = (int) (value * scale + offset);
-        table [value] = (uint8_t) s_most (0, s_least (stretched, UINT8_MAX));
+        table [value] = (uint8_t) (stretched < 0? 0: stretched > UINT8_MAX? UINT8_MAX: stretched);
     }
 }
 
@@ -365,7 +354,7 @@ colour_sharpen (const image_t *source, double factor, uint8_t *target, size_t st
 {
     assert (source->channels == IMAGE_COLOURS && source->height && source->width);
     assert (factor >= 0);
-    const colour_loops_t *loops = s_loops ();
+    const colour_loops_t *loops = &simd_loops ()->colour;
     size_t row_bytes = image_bytes (1, source->width, IMAGE_COLOURS);
     float blend = (float) (factor < s_factor_max? factor: s_factor_max);
     for (uint32_t row = 0; row < source->height; row++, target += stride) {

@@ -1,19 +1,10 @@
 #include "elastic.h"
 #include <assert.h>
-#include "elastic_rows.h"
+#include <math.h>
+#include <string.h>
+#include "instrument.h"
+#include "loops.h"
 #include "simd.h"
-
-const elastic_loops_t elastic_loops_portable = ELASTIC_LOOPS;
-
-static const elastic_loops_t *
-s_loops (void)
-{
-#ifdef TUREEN_AVX2
-    if (simd_level () == SIMD_AVX2)
-        return &elastic_loops_avx2;
-#endif
-    return &elastic_loops_portable;
-}
 
 //  Where pixel `at` of a side is, in half sides from the middle: torch.linspace ((1 - side) / side,
 //  (side - 1) / side, side) [at].
@@ -67,7 +58,7 @@ elastic_run (const elastic_t *self, const image_t *source, uint8_t *target)
 {
     assert (source->height && source->width);
     assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
-    const elastic_loops_t *loops = s_loops ();
+    const elastic_loops_t *loops = &simd_loops ()->elastic;
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     for (uint32_t row = 0; row < source->height; row++, target += row_bytes) {
         s_run_row (self, source, loops, row, target);

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "finish_avx2.h"
 #include "instrument.h"
+#include "loops.h"
 #include "simd.h"
 
 //  Smaller images make batches that stay in the caches until the client reads them.  From here on streaming

@@ -1,4 +1,5 @@
-#include "finish_avx2.h"
+/*  finish_avx2.c -- the inner loops of finish for processors with AVX2, FMA and F16C (loops.h).  */
+#include "loops.h"
 #include <immintrin.h>
 #include <string.h>
 #include "instrument.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "instrument.h"
-#include "resize_avx2.h"
+#include "loops.h"
 #include "simd.h"
 
 enum { RESIZE_MAGIC = 0x7e512e01 };
@@ -20,7 +20,7 @@ struct resize {
     weights_t across;
     weights_t down;
     scratch_t rows;             //  what is between the passes
-    scratch_t work;             //  of resize_avx2_across
+    scratch_t work;             //  of resize_loops_avx2
     scratch_t columns;          //  uint32_t [across.count]: where the nearest pixels are
 };
 
@@ -329,7 +329,7 @@ static bool
 s_turns (const resize_axis_t *axis, const image_t *source)
 {
     return source->height >= RESIZE_TURN_ROWS_MIN && simd_level () == SIMD_AVX2
-        && resize_avx2_across_work (axis, source->channels) <= RESIZE_WORK_MAX;
+        && resize_loops_avx2.across_work (axis, source->channels) <= RESIZE_WORK_MAX;
 }
 #endif
 
@@ -339,9 +339,9 @@ s_across (resize_t *self, const resize_axis_t *axis, const image_t *source, uint
 {
 #ifdef TUREEN_AVX2
     if (s_turns (axis, source)) {
-        if (!scratch_need (&self->work, resize_avx2_across_work (axis, source->channels)))
+        if (!scratch_need (&self->work, resize_loops_avx2.across_work (axis, source->channels)))
             return false;
-        resize_avx2_across (axis, source, target, target_stride, self->work.data);
+        resize_loops_avx2.across (axis, source, target, target_stride, self->work.data);
     }
     else
 #endif
@@ -356,7 +356,7 @@ s_down (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_
     size_t bytes = image_bytes (1, source->width, source->channels);
 #ifdef TUREEN_AVX2
     if (bytes >= RESIZE_VECTOR && simd_level () == SIMD_AVX2)
-        resize_avx2_down (axis, source, target, target_stride);
+        resize_loops_avx2.down (axis, source, target, target_stride);
     else
 #endif
         s_down_portable (axis, source, target, target_stride);

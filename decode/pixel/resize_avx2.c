@@ -1,4 +1,5 @@
-#include "resize_avx2.h"
+/*  resize_avx2.c -- the two passes of a resize for processors with AVX2 (loops.h).  */
+#include "loops.h"
 #include <immintrin.h>
 #include <string.h>
 #include "instrument.h"
@@ -124,8 +125,8 @@ s_weigh_row (const uint8_t *from, size_t stride, uint32_t taps, const pair_t *pa
         s_weigh_vectors (from, stride, taps, (taps + 1) / 2, pairs, bytes, target);
 }
 
-INSTRUMENT_ROWS void
-resize_avx2_down (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride)
+INSTRUMENT_ROWS static void
+s_down (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride)
 {
     size_t bytes = image_bytes (1, source->width, source->channels);
     s_split (axis);
@@ -275,8 +276,8 @@ s_chunk (const resize_axis_t *axis, uint32_t begin, uint32_t end, uint32_t chann
     s_turn_out (results, (size_t) (end - begin) * channels, strip, (size_t) begin * channels);
 }
 
-size_t
-resize_avx2_across_work (const resize_axis_t *axis, uint32_t channels)
+static size_t
+s_across_work (const resize_axis_t *axis, uint32_t channels)
 {
     uint32_t most = 0;
     for (uint32_t begin = 0; begin < axis->count; begin += CHUNK) {
@@ -287,8 +288,8 @@ resize_avx2_across_work (const resize_axis_t *axis, uint32_t channels)
     return ((size_t) most + CHUNK) * channels * STRIP + BLOCK * STRIP;
 }
 
-INSTRUMENT_ROWS void
-resize_avx2_across (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
+INSTRUMENT_ROWS static void
+s_across (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
     void *work)
 {
     s_split (axis);
@@ -304,3 +305,5 @@ resize_avx2_across (const resize_axis_t *axis, const image_t *source, uint8_t *t
             s_chunk (axis, begin, s_chunk_end (axis, begin), source->channels, &strip, work);
     }
 }
+
+const resize_loops_t resize_loops_avx2 = { s_across, s_across_work, s_down };

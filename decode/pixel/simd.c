@@ -1,6 +1,7 @@
 #include "simd.h"
 #include <stdlib.h>
 #include <string.h>
+#include "loops.h"
 
 int
 simd_has (simd_level_t level)
@@ -22,4 +23,14 @@ simd_level (void)
         return SIMD_PORTABLE;
     const char *wish = getenv ("TUREEN_SIMD");
     return wish && strcmp (wish, "portable") == 0? SIMD_PORTABLE: SIMD_AVX2;
+}
+
+const loops_t *
+simd_loops (void)
+{
+#ifdef TUREEN_AVX2
+    if (simd_level () == SIMD_AVX2)
+        return &loops_avx2;
+#endif
+    return &loops_portable;
 }

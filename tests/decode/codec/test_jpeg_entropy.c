@@ -12,6 +12,8 @@
 #include "clock.h"
 #include "jpeg_model.h"
 #include "jpeg_reader.h"
+#include "levels.h"
+#include "loops.h"
 
 enum { ERROR_BYTES = 400 };
 
@@ -38,6 +40,14 @@ s_read (jpeg_reader_t *reader, const made_file_t *file, const image_box_t *box, 
         return rc;
     image_request_t request = { .box = box? *box: (image_box_t) { 0, 0, height, width } };
     return jpeg_reader.read (reader, &request, pixels, error, ERROR_BYTES);
+}
+
+//  What this machine can do is used.
+static void
+test_loops_of_the_level (void **state)
+{
+    (void) state;
+    assert_true ((simd_loops () == &loops_portable) == (simd_level () == SIMD_PORTABLE));
 }
 
 //  Sequential files with Huffman codes and one scan are decoded by it, whatever their colours, sampling and
@@ -452,11 +462,15 @@ test_dc_without_end (void **state)
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = {
+    const struct CMUnitTest tests [] = { cmocka_unit_test (test_loops_of_the_level),
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
         cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned),
         cmocka_unit_test (test_rows_of_several_scans),
         cmocka_unit_test (test_rows_are_jumped_over), cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
-    return cmocka_run_group_tests (tests, NULL, NULL);
+    int failed = 0;
+    for (simd_level_t level = 0; level < SIMD_LEVELS; level++)
+        if (levels_use (level))
+            failed += cmocka_run_group_tests (tests, NULL, NULL);
+    return failed;
 }
