@@ -15,7 +15,7 @@
 #include "audit.h"
 #include "audit_input.h"
 #include "complain.h"
-#include "input.h"
+#include "file.h"
 #include "json_text.h"
 #include "location.h"
 #include "option.h"
@@ -304,13 +304,13 @@ static bool
 s_read_file (audit_t *audit, const char *path)
 {
     char error [ERROR_BYTES];
-    FILE *file = input_stream (path);
+    FILE *file = file_stream (path);
     if (!file && errno == ENOENT)
         return complain ("audit", "there is no file '%s': %s", path, location_remedy (path));
     if (!file && errno == EISDIR)
         return complain ("audit", "%s: a folder, not a file of ids", path);
     if (!file)
-        return complain ("audit", "%s: %s", path, input_error (errno));
+        return complain ("audit", "%s: %s", path, file_error (errno));
     bool fine = audit_input_ids (audit, path, file, error, sizeof error);
     fclose (file);
     return fine || complain ("audit", "%s", error);

@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include "certificate.h"
 #include "complain.h"
-#include "disk_sync.h"
+#include "file.h"
 #include "json_text.h"
 #include "keys.h"
 #include "option.h"
@@ -492,7 +492,7 @@ s_revoke_in (const entries_t *entries, const char *directory, const char *word)
         printf ("the key '%s' is revoked\n", s_shown (entry->name, shown));
     }
     //  UNTESTED: takes a disk that fails between two calls.
-    if (disk_sync (entries->folder.allowed))
+    if (file_sync (entries->folder.allowed))
         return complain ("key", "'%s/allowed' cannot be written to the disk (%s): the key is revoked, but a "
             "crash of the machine may bring it back; revoke it again then", directory, strerror (errno));
     return true;

@@ -21,13 +21,12 @@
 #include "clock.h"
 #include "complain.h"
 #include "decoder.h"
-#include "input.h"
+#include "file.h"
 #include "location.h"
 #include "option.h"
 #include "pipeline.h"
 #include "plural.h"
 #include "rlimits.h"
-#include "stranger.h"
 
 enum {
     EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2,
@@ -182,7 +181,7 @@ s_complain (const char *path)
 {
     if (errno == ENOENT)
         return complain ("prepare", "there is no file '%s': %s", path, location_remedy (path));
-    return complain ("prepare", "%s: %s", path, input_error (errno));
+    return complain ("prepare", "%s: %s", path, file_error (errno));
 }
 
 //  The absolute path of a file: its folder as it really is, then its name.  NULL with errno.
@@ -318,7 +317,7 @@ static uint8_t *
 s_read (const char *path, size_t *size_p)
 {
     char *bytes;
-    errno = -input_whole (path, CATALOGUE_SAMPLE_BYTES_MAX, &bytes, size_p);
+    errno = -file_whole (path, CATALOGUE_SAMPLE_BYTES_MAX, &bytes, size_p);
     if (errno)
         s_complain (path);
     return (uint8_t *) bytes;
@@ -339,8 +338,8 @@ s_make_folders (const char *path)
         *slash = 0;
         if (mkdir (folder, 0777) && errno != EEXIST)
             return complain ("prepare", "%s: %s", folder, strerror (errno));
-        if (stranger_owns (folder))
-            return complain ("prepare", "--out: '%s' " STRANGER_WORDS, folder);
+        if (file_is_foreign (folder))
+            return complain ("prepare", "--out: '%s' " FILE_FOREIGN_WORDS, folder);
     }
     return true;
 }
@@ -350,7 +349,7 @@ static FILE *
 s_open_target (const char *path)
 {
     int fd = open (path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    bool is_strange = fd >= 0 && stranger_owns (path);
+    bool is_strange = fd >= 0 && file_is_foreign (path);
     struct stat status;
     FILE *file = NULL;
     //  Emptied only now: it may be what a link of another user leads to.
@@ -358,7 +357,7 @@ s_open_target (const char *path)
     &&  (!S_ISREG (status.st_mode) || ftruncate (fd, 0) == 0))
         file = fdopen (fd, "wb");
     if (is_strange)
-        complain ("prepare", "--out: '%s' " STRANGER_WORDS, path);
+        complain ("prepare", "--out: '%s' " FILE_FOREIGN_WORDS, path);
     else
     if (!file)
         complain ("prepare", "%s: %s", path, strerror (errno));

@@ -18,7 +18,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "complain.h"
-#include "input.h"
+#include "file.h"
 #include "option.h"
 #include "plural.h"
 #include "read_record.h"
@@ -201,9 +201,9 @@ s_read_list (arguments_t *self, const option_result_t *result)
         return true;
     if (option_given (&s_table, result, "list") > 1)
         return complain ("read", "--list: once only");
-    FILE *file = strcmp (path, "-")? input_stream (path): stdin;
+    FILE *file = strcmp (path, "-")? file_stream (path): stdin;
     if (!file)
-        return complain ("read", "--list %s: %s", path, input_error (errno));
+        return complain ("read", "--list %s: %s", path, file_error (errno));
     bool fine = s_read_ids (self, file);
     if (file != stdin)
         fclose (file);

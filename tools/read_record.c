@@ -10,11 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
-#include "disk_sync.h"
-#include "input.h"
+#include "file.h"
 #include "rlimits.h"
 #include "state.h"
-#include "stranger.h"
 
 #define READ_RECORD_MAGIC 0x52524543u
 
@@ -55,11 +53,11 @@ static bool
 s_load_state (read_record_t *self)
 {
     size_t size;
-    int rc = input_whole (self->given.state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
-    if (rc == 0 && stranger_owns (self->given.state_path))
-        return complain ("read", "--state: '%s' " STRANGER_WORDS, self->given.state_path);
+    int rc = file_whole (self->given.state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
+    if (rc == 0 && file_is_foreign (self->given.state_path))
+        return complain ("read", "--state: '%s' " FILE_FOREIGN_WORDS, self->given.state_path);
     return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->given.state_path,
-        input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
+        file_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
 
 //  Writes text to the fresh file, down to the disk.  0, or -errno.
@@ -79,7 +77,7 @@ s_write_fresh (const read_record_t *self, const char *text)
         rc = part < 0 && errno != EINTR? -errno: 0;
     }
     //  Before the rename, or a crash of the machine could leave an empty file under the right name.
-    rc = rc? rc: disk_sync (fd);
+    rc = rc? rc: file_sync (fd);
     //  It is closed when a signal interrupts that, too; and what it held is on the disk.
     if (close (fd) && !rc && errno != EINTR)
         rc = -errno;
@@ -92,7 +90,7 @@ static bool
 s_save_state (read_record_t *self, tureen_loader_t *loader)
 {
     char *text;
-    if (self->ids && disk_sync (fileno (self->ids)))
+    if (self->ids && file_sync (fileno (self->ids)))
         return s_fail_ids (self);
     int rc = tureen_loader_state (loader, &text);
     if (rc)
@@ -128,7 +126,7 @@ s_sync_ids_name (const read_record_t *self)
     free (path);
     if (fd < 0)
         return errno == EACCES || s_fail_ids (self);
-    int rc = disk_sync (fd);
+    int rc = file_sync (fd);
     close (fd);
     errno = -rc;
     return rc == 0 || s_fail_ids (self);
@@ -145,12 +143,12 @@ s_open_ids (read_record_t *self)
     int fd = open (self->given.ids_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)                         //  one that can be written only: a pipe, a terminal
         fd = open (self->given.ids_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    bool is_strange = fd >= 0 && stranger_owns (self->given.ids_path);
+    bool is_strange = fd >= 0 && file_is_foreign (self->given.ids_path);
     self->ids = fd < 0 || is_strange? NULL: fdopen (fd, "w");
     if (self->ids)
         return s_sync_ids_name (self);
     if (is_strange)
-        complain ("read", "--ids: '%s' " STRANGER_WORDS, self->given.ids_path);
+        complain ("read", "--ids: '%s' " FILE_FOREIGN_WORDS, self->given.ids_path);
     else
         s_fail_ids (self);
     if (fd >= 0)
@@ -354,7 +352,7 @@ read_record_end (read_record_t *self, tureen_loader_t *loader)
         fputs (" ...\n", self->ids);
     //  The ids first; and closed, since some file systems tell only then that there is no room.
     bool fine = !self->ids || (!ferror (self->ids) && fflush (self->ids) == 0
-        && (!self->given.state_path || disk_sync (fileno (self->ids)) == 0));
+        && (!self->given.state_path || file_sync (fileno (self->ids)) == 0));
     if (self->ids && self->ids != stdout)
         fine = fclose (self->ids) == 0 && fine;
     self->ids = NULL;

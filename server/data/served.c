@@ -13,12 +13,11 @@
 #include "clock.h"
 #include "complain.h"
 #include "doubts.h"
-#include "input.h"
+#include "file.h"
 #include "jpeg_row_index.h"
 #include "machine.h"
 #include "plural.h"
 #include "reader.h"
-#include "stranger.h"
 #include "tenant.h"
 #include "xalloc.h"
 
@@ -477,8 +476,8 @@ s_load_rows (const options_t *options, const dataset_source_t *source, const cha
     if (rc != -ENOENT)
         fprintf (out, "data set '%s': the file of rows '%s' is not used (%s): they are found out anew\n",
             name,
-            path, rc == -EBADMSG? "it is damaged, or of other data": rc == -EPERM? "it " STRANGER_WORDS
-            : input_error (rc));
+            path, rc == -EBADMSG? "it is damaged, or of other data": rc == -EPERM? "it " FILE_FOREIGN_WORDS
+            : file_error (rc));
 }
 
 //  The broker's thread, also while tasks have entries.
@@ -869,8 +868,8 @@ served_open (served_sets_t *self, broker_t *broker, const options_t *options)
     if (options->rows_folder && access (options->rows_folder, W_OK | X_OK) != 0)
         return complain ("serve", "--jpeg-rows-dir '%s': %s: give a folder that this user may write to",
             options->rows_folder, strerror (errno));
-    if (options->rows_folder && stranger_owns (options->rows_folder))
-        return complain ("serve", "--jpeg-rows-dir: '%s' " STRANGER_WORDS, options->rows_folder);
+    if (options->rows_folder && file_is_foreign (options->rows_folder))
+        return complain ("serve", "--jpeg-rows-dir: '%s' " FILE_FOREIGN_WORDS, options->rows_folder);
     if (options->blocks_folder && !s_open_blocks (self))
         return false;
     return s_open_settings (self);

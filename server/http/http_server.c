@@ -23,7 +23,7 @@
 #include <sodium.h>
 #include <zlib.h>
 #include "clock.h"
-#include "input.h"
+#include "file.h"
 #include "last_hour.h"
 #include "metrics.h"
 
@@ -179,7 +179,7 @@ s_read_tokens (http_server_t *self, const http_server_options_t *options, char *
     if (stat (options->tokens, &status) == 0 && status.st_mode & (S_IRWXG | S_IRWXO))
         return s_fail (-EACCES, error, error_bytes, "http-tokens: others may read %s: chmod 600 it",
             options->tokens);
-    int rc = input_whole (options->tokens, FILE_BYTES_MAX, &text, &size);
+    int rc = file_whole (options->tokens, FILE_BYTES_MAX, &text, &size);
     if (rc)
         return s_fail (rc, error, error_bytes, "http-tokens: %s: %s", options->tokens, strerror (-rc));
     size_t number = 0;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <czmq.h>
 #include "block_cache.h"
-#include "input.h"
+#include "file.h"
 #include "machine.h"
 #include "suggest.h"
 #include "utf8.h"
@@ -835,11 +835,11 @@ s_read_file (settings_t *self)
 {
     char *text;
     size_t size;
-    int rc = input_whole (self->file, FILE_BYTES_MAX, &text, &size);
+    int rc = file_whole (self->file, FILE_BYTES_MAX, &text, &size);
     if (rc == -EFBIG)
         s_fail (self, "has more than %d bytes", FILE_BYTES_MAX);
     else if (rc)
-        s_fail (self, rc == -EINVAL? "%s": "cannot be read: %s", input_error (rc));
+        s_fail (self, rc == -EINVAL? "%s": "cannot be read: %s", file_error (rc));
     else if (strlen (text) != size)
         s_fail (self, "holds a zero byte");
     else

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <sodium.h>
 #include <zmq.h>
-#include "disk_sync.h"
+#include "file.h"
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #define Z85 LETTERS ".-:+=^!/*?&<>()[]{}@%$#"
@@ -402,7 +402,7 @@ certificate_write (const certificate_t *self, int folder, const char *name, bool
     if (rc)
         return rc;
     //  A name that a loss of power may take back is not written.
-    rc = disk_sync (folder);
+    rc = file_sync (folder);
     if (rc)
         unlinkat (folder, name, 0);
     return rc;

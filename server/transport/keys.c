@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "disk_sync.h"
+#include "file.h"
 
 enum { KEYS_MAGIC = 0x0b3e4a71, YOUNG_SECONDS = 2, NAME_BYTES = 256, PATH_BYTES = 4096, ERROR_BYTES = 512 };
 
@@ -102,7 +102,7 @@ s_open_folder (const failing_t *self, int above, const char *name, bool make, bo
     //  A link may lead to a place that other users can write.
     int fd = openat (above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     //  Its name is durable before what is put into it, also where a run that was killed made it.
-    int rc = fd >= 0 && make? disk_sync_name (fd): 0;
+    int rc = fd >= 0 && make? file_sync_name (fd): 0;
     if (rc) {
         close (fd);
         return s_fail (self, rc, "cannot write the name of the %s '%s' to the disk: %s", which, self->path,

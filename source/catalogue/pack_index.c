@@ -1,6 +1,6 @@
 #include "pack_index.h"
 #include "catalogue_state.h"
-#include "disk_sync.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -1061,7 +1061,7 @@ s_publish (writer_t *writer)
 {
     if (renameat (writer->folder_fd, PACK_INDEX_PARTIAL, writer->folder_fd, PACK_INDEX_NAME) != 0)
         return s_fail (writer, -errno);
-    int rc = disk_sync (writer->folder_fd);
+    int rc = file_sync (writer->folder_fd);
     return rc? s_fail (writer, rc): 0;
 }
 

@@ -27,12 +27,11 @@
 
 #include <xxhash.h>
 
-#include "disk_sync.h"
+#include "file.h"
 #include "location.h"
 #include "pack_index.h"
 #include "packing_upload.h"
 #include "store.h"
-#include "stranger.h"
 
 enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave free
@@ -84,8 +83,8 @@ s_open_target (packing_t *self)
             target);
     if (self->target_fd < 0)
         return packing_fail_file (self, -errno, "open", "");
-    if (stranger_owns (target))
-        return packing_fail (self, -EPERM, "'%.600s' " STRANGER_WORDS, target);
+    if (file_is_foreign (target))
+        return packing_fail (self, -EPERM, "'%.600s' " FILE_FOREIGN_WORDS, target);
     if (flock (self->target_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
@@ -101,8 +100,8 @@ s_open_folder (packing_t *self)
     self->folder_fd = openat (self->target_fd, PACKING_FOLDER,
         O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     snprintf (path, sizeof path, "%.*s/" PACKING_FOLDER, PATH_MAX - 16, self->options->target);
-    if (self->folder_fd >= 0 && stranger_owns (path))
-        return packing_fail (self, -EPERM, "'%.600s' " STRANGER_WORDS, path);
+    if (self->folder_fd >= 0 && file_is_foreign (path))
+        return packing_fail (self, -EPERM, "'%.600s' " FILE_FOREIGN_WORDS, path);
     return self->folder_fd >= 0
         || errno == ENOENT? 0: packing_fail_file (self, -errno, "open", PACKING_FOLDER);
 }
@@ -174,10 +173,10 @@ s_inspect (packing_t *self)
 static int
 s_sync_names (const packing_t *self)
 {
-    int rc = disk_sync (self->target_fd);
+    int rc = file_sync (self->target_fd);
     if (rc)
         return packing_fail_file (self, rc, "write", "");
-    rc = disk_sync_name (self->target_fd);
+    rc = file_sync_name (self->target_fd);
     return rc? packing_fail_file (self, rc, "write", ".."): 0;
 }
 
@@ -463,7 +462,7 @@ s_remove_buckets (const packing_t *self, char name [PACKING_NAME_BYTES])
             return rc;
         }
     snprintf (name, PACKING_NAME_BYTES, "%s", PACKING_FOLDER);
-    return disk_sync (self->folder_fd);
+    return file_sync (self->folder_fd);
 }
 
 //  The source or the options must change, and no sample is durable: removes the files, which would only be in
@@ -605,7 +604,7 @@ s_clean (const packing_t *self)
 {
     static const char *const names [] = { "journal", "journal.new", "table", PACKING_UPLOADS_NAME };
     if (self->upload && ((unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
-            || disk_sync (self->target_fd) != 0))
+            || file_sync (self->target_fd) != 0))
         return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
     char name [PACKING_NAME_BYTES];
     int rc = s_remove_buckets (self, name);
@@ -613,17 +612,17 @@ s_clean (const packing_t *self)
         return packing_fail_file (self, rc, "delete", name);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
-                || (index == 0 && disk_sync (self->folder_fd) != 0))
+                || (index == 0 && file_sync (self->folder_fd) != 0))
             return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY
         && errno != EEXIST)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (self->upload)
         rmdir (self->options->target);  //  it stays if there is more in it
-    rc = disk_sync (self->target_fd);
+    rc = file_sync (self->target_fd);
     if (rc)
         return packing_fail_file (self, rc, "write", "");
-    rc = self->upload? 0: disk_sync_name (self->target_fd);
+    rc = self->upload? 0: file_sync_name (self->target_fd);
     return rc? packing_fail_file (self, rc, "write", ".."): 0;
 }
 

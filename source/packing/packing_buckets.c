@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk_sync.h"
+#include "file.h"
 #include "pack_index.h"
 #include "pool.h"
 
@@ -349,7 +349,7 @@ s_open_buckets (filling_t *self)
     if (rc)
         return rc;
     //  Their names, and the table's, stay before a journal tells of them.
-    rc = disk_sync (packing->folder_fd);
+    rc = file_sync (packing->folder_fd);
     return rc? packing_fail_file (packing, rc, "write", PACKING_FOLDER): 0;
 }
 

@@ -1,7 +1,7 @@
 //  What both passes share: the order of a pack, sentences, whole reads and writes, and the two files that say
 //  what is durable.
 
-#include "disk_sync.h"
+#include "file.h"
 #include "packing_state.h"
 #include "utf8.h"
 
@@ -245,7 +245,7 @@ packing_journal_save (packing_t *self)
     close (fd);
     if (rc == 0 && renameat (self->folder_fd, "journal.new", self->folder_fd, "journal") != 0)
         rc = -errno;
-    rc = rc? rc: disk_sync (self->folder_fd);
+    rc = rc? rc: file_sync (self->folder_fd);
     return rc? packing_fail_file (self, rc, "write", s_journal): 0;
 }
 

@@ -12,7 +12,7 @@
 
 #include <xxhash.h>
 
-#include "disk_sync.h"
+#include "file.h"
 #include "pack.h"
 #include "pack_index.h"
 #include "pool.h"
@@ -358,7 +358,7 @@ s_begin_records (packing_upload_t *self)
     rc = packing_write (self->records_fd, &header, sizeof header, 0);
     if (rc == 0 && fdatasync (self->records_fd) != 0)
         rc = -errno;
-    rc = rc? rc: disk_sync (self->packing->folder_fd);
+    rc = rc? rc: file_sync (self->packing->folder_fd);
     if (rc)
         return s_fail_records (self, rc, "write");
     char first [PACKING_NAME_BYTES];

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "disk_sync.h"
+#include "file.h"
 #include "pack.h"
 #include "pack_index.h"
 #include "packing_upload.h"
@@ -112,7 +112,7 @@ s_sync (writing_t *self)
     int rc = self->volume_fd < 0? 0: s_flush (self);
     if (rc == 0 && self->volume_fd >= 0 && fdatasync (self->volume_fd) != 0)
         rc = s_fail_volume (self, -errno, "write");
-    int synced = rc == 0 && self->has_news? disk_sync (self->packing->target_fd): 0;
+    int synced = rc == 0 && self->has_news? file_sync (self->packing->target_fd): 0;
     if (synced)
         rc = packing_fail_file (self->packing, synced, "write", "");
     if (rc == 0)

@@ -15,15 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
+#include "file.h"
 #include "option.h"
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
 #include "rlimits.h"
-#include "stranger.h"
-#include "unpack_labels.h"
 #include "transfers.h"
+#include "unpack_labels.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
 
@@ -108,8 +108,8 @@ s_open_target (unpack_t *self)
     self->folder = open (self->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->folder < 0)
         return complain ("unpack", "cannot open the folder '%s': %s", self->target, strerror (errno));
-    if (stranger_owns (self->target))
-        return complain ("unpack", "'%s' " STRANGER_WORDS, self->target);
+    if (file_is_foreign (self->target))
+        return complain ("unpack", "'%s' " FILE_FOREIGN_WORDS, self->target);
     return s_is_empty (self->folder)
         || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there",
             self->target);

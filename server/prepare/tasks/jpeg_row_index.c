@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "input.h"
+#include "file.h"
 #include "pack_index.h"
-#include "stranger.h"
 
 enum { JPEG_ROW_INDEX_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };  //  that an allocation takes
 enum { FREE_PART = 8 };                 //  of the budget: with more than this it is not full
@@ -285,8 +284,8 @@ jpeg_row_index_load (jpeg_row_index_t *self, const char *path, const char *finge
     char *bytes;
     size_t size;
     //  An entry takes no more there than in memory.
-    int rc = input_whole (path, self->budget->bytes_max + BEGIN_AND_END_BYTES, &bytes, &size);
-    if (rc == 0 && stranger_owns (path)) {
+    int rc = file_whole (path, self->budget->bytes_max + BEGIN_AND_END_BYTES, &bytes, &size);
+    if (rc == 0 && file_is_foreign (path)) {
         free (bytes);
         return -EPERM;
     }

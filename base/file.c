@@ -1,11 +1,14 @@
-#include "input.h"
+#include "file.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+//  ---- read
 
 //  /dev/fd/63 leads to "pipe:[4711]", which is nowhere.
 static bool
@@ -32,7 +35,7 @@ s_check (int fd, const char *path)
 }
 
 int
-input_open (const char *path)
+file_open (const char *path)
 {
     int fd;
     do
@@ -47,9 +50,9 @@ input_open (const char *path)
 }
 
 FILE *
-input_stream (const char *path)
+file_stream (const char *path)
 {
-    int fd = input_open (path);
+    int fd = file_open (path);
     FILE *file = fd < 0? NULL: fdopen (fd, "r");
     if (fd < 0)
         errno = -fd;
@@ -74,11 +77,11 @@ s_room (int fd, size_t bytes_max)
 }
 
 int
-input_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p)
+file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p)
 {
     *bytes_p = NULL;
     *size_p = 0;
-    int fd = input_open (path), rc = fd < 0? fd: 0;
+    int fd = file_open (path), rc = fd < 0? fd: 0;
     char *bytes = NULL;
     size_t room = rc? 0: s_room (fd, bytes_max), size = 0;
     for (ssize_t got = 1; rc == 0 && got != 0; room *= size + 1 == room? 2: 1) {
@@ -105,8 +108,55 @@ input_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p)
 }
 
 const char *
-input_error (int error)
+file_error (int error)
 {
     error = error < 0? -error: error;
     return error == EINVAL? "is no regular file": strerror (error);
+}
+
+//  ---- kept when the power fails
+
+int
+file_sync (int fd)
+{
+    while (fsync (fd))
+        if (errno != EINTR)
+            return errno == EINVAL? 0: -errno;
+    return 0;
+}
+
+int
+file_sync_name (int folder)
+{
+    struct stat status, status_above;
+    int above = openat (folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0)
+        return errno == EACCES? 0: -errno;
+    int rc = fstat (folder, &status) || fstat (above, &status_above)? -errno: 0;
+    if (rc == 0 && status.st_dev == status_above.st_dev)
+        rc = file_sync (above);
+    close (above);
+    return rc;
+}
+
+//  ---- of another user
+
+bool
+file_is_foreign (const char *path)
+{
+    assert (path);
+    char folder [PATH_MAX];
+    struct stat entry, above;
+    if (snprintf (folder, sizeof folder, "%s", path) >= (int) sizeof folder || lstat (path, &entry) != 0)
+        return false;
+    size_t length = strlen (folder);
+    while (length > 1 && folder [length - 1] == '/')
+        folder [--length] = 0;
+    char *slash = strrchr (folder, '/');
+    if (slash)
+        slash [slash == folder] = 0;
+    if (stat (slash? folder: ".", &above) != 0)
+        return false;
+    return (above.st_mode & S_IWOTH) && entry.st_uid != geteuid () && entry.st_uid != 0
+        && entry.st_uid != above.st_uid;
 }

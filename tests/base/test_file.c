@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include "input.h"
+#include "file.h"
 #include "scratch.h"
 
 static char s_path [200];
@@ -28,22 +28,22 @@ test_what_is_no_regular_file_is_told_at_once (void **state)
     assert_true (scratch_begin (&scratch));
     alarm (30);
     assert_int_equal (mkfifo (s_in (&scratch, "fifo"), 0600), 0);
-    assert_int_equal (input_open (s_in (&scratch, "fifo")), -EINVAL);
+    assert_int_equal (file_open (s_in (&scratch, "fifo")), -EINVAL);
     assert_int_equal (symlink ("fifo", s_in (&scratch, "link")), 0);
-    assert_int_equal (input_open (s_in (&scratch, "link")), -EINVAL);
+    assert_int_equal (file_open (s_in (&scratch, "link")), -EINVAL);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy (address.sun_path, s_in (&scratch, "socket"), strlen (s_in (&scratch, "socket")));
     int fd = socket (AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal (bind (fd, (struct sockaddr *) &address, sizeof address), 0);
     close (fd);
-    assert_int_equal (input_open (s_in (&scratch, "socket")), -EINVAL);
-    assert_int_equal (input_open ("/dev/null"), -EINVAL);
-    assert_int_equal (input_open ("/dev/zero"), -EINVAL);
-    assert_int_equal (input_open (scratch.path), -EISDIR);
-    assert_int_equal (input_open (s_in (&scratch, "missing")), -ENOENT);
-    assert_null (input_stream (s_in (&scratch, "fifo")));
-    assert_string_equal (input_error (errno), "is no regular file");
-    assert_string_equal (input_error (-ENOENT), strerror (ENOENT));
+    assert_int_equal (file_open (s_in (&scratch, "socket")), -EINVAL);
+    assert_int_equal (file_open ("/dev/null"), -EINVAL);
+    assert_int_equal (file_open ("/dev/zero"), -EINVAL);
+    assert_int_equal (file_open (scratch.path), -EISDIR);
+    assert_int_equal (file_open (s_in (&scratch, "missing")), -ENOENT);
+    assert_null (file_stream (s_in (&scratch, "fifo")));
+    assert_string_equal (file_error (errno), "is no regular file");
+    assert_string_equal (file_error (-ENOENT), strerror (ENOENT));
     alarm (0);
     assert_true (scratch_end (&scratch));
 }
@@ -58,14 +58,14 @@ test_files_and_unnamed_pipes_are_read (void **state)
     FILE *file = fopen (s_in (&scratch, "file"), "w");
     assert_true (file && fputs ("words\n", file) >= 0 && fclose (file) == 0);
     char line [20];
-    file = input_stream (s_in (&scratch, "file"));
+    file = file_stream (s_in (&scratch, "file"));
     assert_true (file && fgets (line, sizeof line, file));
     assert_string_equal (line, "words\n");
     fclose (file);
     int pipes [2];
     assert_int_equal (pipe (pipes), 0);
     snprintf (s_path, sizeof s_path, "/dev/fd/%d", pipes [0]);
-    file = input_stream (s_path);
+    file = file_stream (s_path);
     assert_non_null (file);
     pid_t child = fork ();
     if (child == 0) {
@@ -95,20 +95,20 @@ test_a_file_is_read_whole_up_to_a_limit (void **state)
     assert_int_equal (fclose (file), 0);
     char *bytes;
     size_t size;
-    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_int_equal (file_whole (s_path, SIZE, &bytes, &size), 0);
     assert_int_equal (size, SIZE);
     for (int byte = 0; byte < SIZE; byte++)
         assert_int_equal ((uint8_t) bytes [byte], byte % 251);
     assert_int_equal (bytes [SIZE], 0);
     free (bytes);
-    assert_int_equal (input_whole (s_path, SIZE - 1, &bytes, &size), -EFBIG);
+    assert_int_equal (file_whole (s_path, SIZE - 1, &bytes, &size), -EFBIG);
     assert_null (bytes);
     assert_int_equal (truncate (s_path, 0), 0);
-    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_int_equal (file_whole (s_path, SIZE, &bytes, &size), 0);
     assert_true (size == 0 && bytes [0] == 0);
     free (bytes);
-    assert_int_equal (input_whole (scratch.path, SIZE, &bytes, &size), -EISDIR);
-    assert_int_equal (input_whole (s_in (&scratch, "missing"), SIZE, &bytes, &size), -ENOENT);
+    assert_int_equal (file_whole (scratch.path, SIZE, &bytes, &size), -EISDIR);
+    assert_int_equal (file_whole (s_in (&scratch, "missing"), SIZE, &bytes, &size), -ENOENT);
     //  A pipe does not say how much it holds.
     int fds [2];
     assert_int_equal (pipe (fds), 0);
@@ -117,7 +117,7 @@ test_a_file_is_read_whole_up_to_a_limit (void **state)
     assert_int_equal (write (fds [1], many, sizeof many), SIZE);
     close (fds [1]);
     snprintf (s_path, sizeof s_path, "/dev/fd/%d", fds [0]);
-    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_int_equal (file_whole (s_path, SIZE, &bytes, &size), 0);
     assert_int_equal (size, SIZE);
     assert_memory_equal (bytes, many, SIZE);
     free (bytes);
