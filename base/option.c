@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "suggest.h"
 #include "utf8.h"
 #include "xalloc.h"
 
@@ -23,6 +22,73 @@ option_fail (char error [OPTION_ERROR_BYTES], const char *format, ...)
     vsnprintf (error, OPTION_ERROR_BYTES, format, arguments);
     va_end (arguments);
     return false;
+}
+
+//  ---- names
+
+enum { CHANGES_MAX = 2,                 //  three make another word
+    PART_BYTES_MIN = 3 };               //  shorter ones are in many
+
+static size_t
+s_least (size_t one, size_t other)
+{
+    return one < other? one: other;
+}
+
+//  Changes that make one name of the other, for names of up to OPTION_NAME_BYTES_MAX: a character more, less or
+//  another, or two neighbours in the other order.
+static size_t
+s_distance (const char *left, const char *right)
+{
+    size_t rows [3] [OPTION_NAME_BYTES_MAX + 1], columns = strlen (right), line = 0;
+    assert (columns <= OPTION_NAME_BYTES_MAX);
+    for (size_t column = 0; column <= columns; column++)
+        rows [0] [column] = column;
+    for (; left [line]; line++) {
+        const size_t *older = rows [(line + 2) % 3], *old = rows [line % 3];
+        size_t *row = rows [(line + 1) % 3];
+        row [0] = line + 1;
+        for (size_t column = 1; column <= columns; column++) {
+            size_t changed = old [column - 1] + (left [line] != right [column - 1]);
+            row [column] = s_least (changed, s_least (row [column - 1], old [column]) + 1);
+            if (line && column > 1 && left [line] == right [column - 2]
+                && left [line - 1] == right [column - 1])
+                row [column] = s_least (row [column], older [column - 2] + 1);
+        }
+    }
+    return rows [line % 3] [columns];
+}
+
+static const char *
+s_part (const char *name, const char *const *names, size_t count)
+{
+    const char *part = NULL, *whole = NULL;
+    for (size_t index = 0; index < count; index++) {
+        size_t size = strlen (names [index]);
+        if (size >= PART_BYTES_MIN && strstr (name, names [index]) && (!part || size > strlen (part)))
+            part = names [index];
+        if (strlen (name) >= PART_BYTES_MIN && strstr (names [index], name)
+            && (!whole || size < strlen (whole)))
+            whole = names [index];
+    }
+    return part? part: whole;
+}
+
+const char *
+option_nearest (const char *name, const char *const *names, size_t count)
+{
+    const char *nearest = NULL;
+    size_t best = CHANGES_MAX + 1;
+    if (strlen (name) > OPTION_NAME_BYTES_MAX)
+        return NULL;
+    for (size_t index = 0; index < count; index++) {
+        size_t distance = s_distance (name, names [index]);
+        if (distance < best && distance < strlen (names [index])) {
+            best = distance;
+            nearest = names [index];
+        }
+    }
+    return nearest? nearest: s_part (name, names, count);
 }
 
 //  ---- numbers
@@ -170,7 +236,7 @@ s_nearest (const option_table_t *table, const char *name)
     const char *names [OPTION_ROWS_MAX + 1] = { s_help_row.name };
     for (size_t index = 0; index < table->count; index++)
         names [index + 1] = table->rows [index].name;
-    return *name? suggest_name (name, names, table->count + 1): NULL;
+    return *name? option_nearest (name, names, table->count + 1): NULL;
 }
 
 size_t
@@ -251,10 +317,10 @@ static option_status_t
 s_take_option (const option_table_t *table, void *target, char **argv, int *index_p, option_result_t *result,
     char error [OPTION_ERROR_BYTES])
 {
-    char *given = argv [*index_p - 1], name [SUGGEST_BYTES_MAX + 1] = "", why [OPTION_ERROR_BYTES];
+    char *given = argv [*index_p - 1], name [OPTION_NAME_BYTES_MAX + 1] = "", why [OPTION_ERROR_BYTES];
     bool is_long = strncmp (given, "--", 2) == 0;
     size_t size = is_long? strcspn (given + 2, "="): 0;
-    if (size <= SUGGEST_BYTES_MAX)
+    if (size <= OPTION_NAME_BYTES_MAX)
         snprintf (name, sizeof name, "%.*s", (int) size, given + 2 * is_long);
     const option_row_t *row = strcmp (given, "-h")? s_find (table, given, name, error): &s_help_row;
     bool has_value = row && is_long && given [2 + size];

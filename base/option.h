@@ -106,6 +106,15 @@ const option_row_t *option_row (const option_table_t *table, const char *name);
 enum { OPTION_FORM_BYTES = 64 };
 const char *option_form (const option_row_t *row, char text [OPTION_FORM_BYTES]);
 
+//  ---- names
+
+enum { OPTION_NAME_BYTES_MAX = 64 };    //  longer names are near to none
+
+//  The one of count names that was probably meant: it differs from name by one or two typing errors; else the
+//  longest that is part of it (as `workers` is of `num-workers`), else the shortest of which it is a part.
+//  NULL: none is near.
+const char *option_nearest (const char *name, const char *const *names, size_t count);
+
 //  ---- for functions that take a value
 
 //  Checks one value and keeps it.  False: error says what was expected.

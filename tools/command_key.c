@@ -18,7 +18,6 @@
 #include "json_text.h"
 #include "keys.h"
 #include "option.h"
-#include "suggest.h"
 #include "utf8.h"
 
 enum { STATUS_FAILED = 1, STATUS_UNUSABLE = 2, ERROR_BYTES = 1024, SHOWN_BYTES = 200, WORDS_MAX = 3 };
@@ -527,7 +526,7 @@ s_run (const arguments_t *arguments)
         if (strcmp (actions [index].name, name) == 0)
             return actions [index].run (arguments);
     }
-    const char *nearest = *name? suggest_name (name, names, ACTIONS): NULL;
+    const char *nearest = *name? option_nearest (name, names, ACTIONS): NULL;
     if (nearest)
         complain ("key", "'%s' is none of new, allow, list and revoke; did you mean '%s'?", name, nearest);
     else

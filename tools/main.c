@@ -6,8 +6,8 @@
 #include "command.h"
 #include "command_serve.h"
 #include "custom_sandbox.h"
+#include "option.h"
 #include "rlimits.h"
-#include "suggest.h"
 
 static const struct {
     const char *name;
@@ -67,7 +67,7 @@ main (int argc, char **argv)
             "Python with loader.explain ()\n");
         return 2;
     }
-    const char *nearest = *name? suggest_name (name, names, COMMANDS): NULL;
+    const char *nearest = *name? option_nearest (name, names, COMMANDS): NULL;
     if (nearest) {
         fprintf (stderr, "tureen: there is no command '%s'; did you mean '%s'?\n", name, nearest);
         return 2;

@@ -16,7 +16,7 @@
 #include "block_cache.h"
 #include "file.h"
 #include "machine.h"
-#include "suggest.h"
+#include "option.h"
 #include "utf8.h"
 #include "xalloc.h"
 
@@ -984,7 +984,7 @@ s_fail_unknown (settings_t *self, const char *name)
                 names [count]);
             count++;
         }
-    const char *nearest = suggest_name (name, names, count);
+    const char *nearest = option_nearest (name, names, count);
     return s_fail (self, "unknown setting '%s'; %s%s%s", s_shown (name, shown),
         nearest? "did you mean '": "there are ", nearest? nearest: list, nearest? "'?": "");
 }

@@ -227,13 +227,61 @@ test_help_of_a_command (void **state)
     assert_null (strchr (text, '#'));
 }
 
+//  ---- which name was probably meant
+
+static const char *const s_names [] = { "workers", "cache", "batch", "order", "on-bad", "until-idle",
+    "tenant", "tenant-jobs", "rank", "field", "tile" };
+
+static const char *
+s_meant (const char *name)
+{
+    return option_nearest (name, s_names, sizeof s_names / sizeof *s_names);
+}
+
+//  One or two typing errors, a name within a longer one, and a part of a name.
+static void
+test_what_was_meant (void **state)
+{
+    (void) state;
+    static const char *const cases [] [2] = {
+        { "worker", "workers" }, { "wrokers", "workers" }, { "chace", "cache" }, { "oder", "order" },
+        { "tenat", "tenant" },
+        { "batch-size", "batch" }, { "num-workers", "workers" }, { "tenant-jobs-max", "tenant-jobs" },
+        { "until", "until-idle" },
+        { "bad", "on-bad" }, { "jobs", "tenant-jobs" }, { "tiel", "tile" }, { "workers", "workers" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        const char *nearest = s_meant (cases [index] [0]);
+        if (!nearest || strcmp (nearest, cases [index] [1]))
+            fail_msg ("'%s' is taken for '%s', not '%s'", cases [index] [0], nearest? nearest: "(none)",
+                cases [index] [1]);
+    }
+}
+
+static void
+test_nothing_is_near (void **state)
+{
+    (void) state;
+    char large [OPTION_NAME_BYTES_MAX + 2];
+    memset (large, 'x', sizeof large - 1);
+    large [sizeof large - 1] = 0;
+    assert_null (s_meant (large));
+    large [OPTION_NAME_BYTES_MAX] = 0;
+    assert_null (s_meant (large));
+    static const char *const cases [] = { "", "x", "e", "frobnicate", "seed" };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        assert_null (s_meant (cases [index]));
+    assert_null (option_nearest ("x", NULL, 0));
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_words_with_a_dash),
         cmocka_unit_test (test_errors), cmocka_unit_test (test_help),
-        cmocka_unit_test (test_help_of_a_command)
+        cmocka_unit_test (test_help_of_a_command), cmocka_unit_test (test_what_was_meant),
+        cmocka_unit_test (test_nothing_is_near)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
