@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "audit_findings.h"
 #include "audit_tests.h"
 
 //  How improbable it must be that drop_last has hidden an id from all finished epochs so far, for us to call
@@ -550,7 +549,7 @@ audit_run (audit_t *self)
     if (self->record.job_count > 1)
         audit_tests_jobs (&self->record);
     if (!self->record.out_of_memory)
-        audit_findings_make (&self->record, audit_bound (self));
+        audit_tests_explain (&self->record, audit_bound (self));
     return self->record.out_of_memory? -ENOMEM: 0;
 }
 

@@ -1,4 +1,5 @@
-#include "audit_findings.h"
+/*  audit_findings.c -- what an audit found, in words (audit_tests.h).  */
+#include "audit_tests.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -659,7 +660,7 @@ s_compare_findings (const void *one, const void *two)
 }
 
 void
-audit_findings_make (record_t *record, double bound)
+audit_tests_explain (record_t *record, double bound)
 {
     s_judge_tests (record, bound);
     for (size_t job = 0; job < record->job_count; job++) {

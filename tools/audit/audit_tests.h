@@ -1,5 +1,5 @@
 /*  audit_tests -- the tests of chance that an audit makes: recorded jobs go in; a list of trials, which are
- *  the tests that were made, and each job's figures come out.
+ *  the tests that were made, and each job's figures come out; and last, in words, what was found.
  *
  *  For the sources of an audit: audit.c fills in the record, these tests judge it, audit_findings.c says in
  *  words what failed.
@@ -94,6 +94,10 @@ typedef struct {
 void audit_tests_job (record_t *self, size_t index);
 //  Tests each two jobs against each other.
 void audit_tests_jobs (record_t *self);
+
+//  After all tests, and once: fills in record->findings: tests against the bound, one finding for each kind
+//  and job, and notes.  A test failed if its p is below the bound.
+void audit_tests_explain (record_t *record, double bound);
 
 //  Makes room for one more of size bytes in *items_p; false, and out_of_memory set, if there is none.
 static inline bool
