@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "relation.h"
-#include "tail_probability.h"
+#include "chance.h"
 
 //  An order that correlates that much with the ids, and in which none comes further before its turn than this
 //  part of the epoch, is called buffered.
@@ -48,21 +47,21 @@ s_push_trial (record_t *self, const trial_t *trial)
 //  Figures over epochs
 
 //  A sum of figures: of all that were measured, and of those that are tested.
-typedef struct { relation_t all, tested; size_t all_count, tested_count; } series_t;
+typedef struct { chance_figure_t all, tested; size_t all_count, tested_count; } series_t;
 
 static void
-s_series_add (series_t *self, const relation_t *relation, bool tested)
+s_series_add (series_t *self, const chance_figure_t *relation, bool tested)
 {
-    relation_add (&self->all, relation);
+    chance_add (&self->all, relation);
     self->all_count++;
     if (tested) {
-        relation_add (&self->tested, relation);
+        chance_add (&self->tested, relation);
         self->tested_count++;
     }
 }
 
 static audit_figure_t
-s_figure (const relation_t *sum, size_t count)
+s_figure (const chance_figure_t *sum, size_t count)
 {
     double n = count? (double) count: 1;
     return (audit_figure_t) { .count = count, .value = sum->value / n, .expected = sum->mean / n,
@@ -78,19 +77,19 @@ s_trial (size_t job, audit_kind_t kind, look_t look, const epoch_t *before, cons
 
 //  Adds a test of the sum to those made; kind, job, look, epoch and before are the caller's.
 static void
-s_try (record_t *self, trial_t trial, const relation_t *sum, size_t count)
+s_try (record_t *self, trial_t trial, const chance_figure_t *sum, size_t count)
 {
     audit_figure_t figure = s_figure (sum, count);
     trial.value = figure.value;
     trial.expected = figure.expected;
     trial.spread = figure.spread;
-    trial.made.p = relation_tail (sum);
+    trial.made.p = chance_tail (sum);
     s_push_trial (self, &trial);
 }
 
 //  Adds a figure to the series and, if it is tested, a test of it to those made.
 static void
-s_see (record_t *self, trial_t trial, series_t *series, const relation_t *relation, bool tested)
+s_see (record_t *self, trial_t trial, series_t *series, const chance_figure_t *relation, bool tested)
 {
     s_series_add (series, relation, tested);
     if (tested)
@@ -108,14 +107,14 @@ s_series_end (record_t *self, trial_t trial, const series_t *series)
 }
 
 //  phi2 of a permutation: as design and simulator define it, the chi-square less the 81 of an endless table.
-static relation_t
+static chance_figure_t
 s_phi2 (const uint32_t *relative, size_t count)
 {
-    double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-    relation_t tenths = relation_tenths (relative, count);
+    double degrees = (CHANCE_TENTHS - 1) * (CHANCE_TENTHS - 1);
+    chance_figure_t tenths = chance_tenths (relative, count);
     tenths.value -= degrees;
     tenths.mean -= degrees;
-    return relation_scaled (tenths, 1 / (double) count);
+    return chance_scaled (tenths, 1 / (double) count);
 }
 
 //  --------------------------------------------------------------------------
@@ -195,7 +194,7 @@ static void
 s_see_heads (sequence_t *self, const epoch_t *before, const epoch_t *epoch, size_t count, bool tested)
 {
     heads_t *heads = &self->heads;
-    size_t part = relation_twentieth (count), hits = relation_tail_to_head (self->record->relative, count);
+    size_t part = chance_twentieth (count), hits = chance_tail_to_head (self->record->relative, count);
     double n = (double) count, share = (double) part / n, mean = (double) part * share;
     double variance = mean * (1 - share) * (n - (double) part) / (n - 1);
     heads->hits += hits;
@@ -212,7 +211,7 @@ s_see_heads (sequence_t *self, const epoch_t *before, const epoch_t *epoch, size
     trial.value = (double) hits / mean;
     trial.expected = 1;
     trial.spread = sqrt (variance) / mean;
-    trial.made.p = tail_probability_hypergeometric (count, part, part, hits);
+    trial.made.p = chance_hypergeometric (count, part, part, hits);
     s_push_trial (self->record, &trial);
 }
 
@@ -234,15 +233,15 @@ s_see_epochs (sequence_t *self, const job_t *job, size_t index, uint64_t lag)
     bool tested = s_is_tested (before, epoch);
     size_t count = s_relate (record, job, before, epoch);
     if (count >= AUDIT_TENTHS_LEAST) {
-        relation_t phi2 = s_phi2 (record->relative, count);
+        chance_figure_t phi2 = s_phi2 (record->relative, count);
         trial_t trial = s_trial (self->job, AUDIT_STALE, LOOK_PHI2, before, epoch);
         s_see (record, trial, &self->phi2 [lag - 1], &phi2, tested);
     }
     if (lag > 1)
         return;
     if (count >= AUDIT_PAIRS_LEAST) {
-        relation_t pairs = relation_pairs (record->relative, count);
-        pairs = relation_scaled (pairs, 1 / pairs.mean);
+        chance_figure_t pairs = chance_pairs (record->relative, count);
+        pairs = chance_scaled (pairs, 1 / pairs.mean);
         trial_t trial = s_trial (self->job, AUDIT_PAIRS, LOOK_PAIRS, before, epoch);
         s_see (record, trial, &self->pairs, &pairs, tested);
     }
@@ -277,7 +276,7 @@ s_end_heads (sequence_t *self, audit_figure_t *figure)
     trial.spread = figure->spread;
     //  The bound holds from one above the mean on.
     trial.made.p = (double) heads->tested_hits < heads->tested_mean + 1? 1:
-        tail_probability_binomial (heads->tested_drawn, heads->tested_mean / (double) heads->tested_drawn,
+        chance_binomial (heads->tested_drawn, heads->tested_mean / (double) heads->tested_drawn,
             heads->tested_hits);
     s_push_trial (self->record, &trial);
 }
@@ -294,7 +293,7 @@ s_end_drops (sequence_t *self, const job_t *job)
     trial.value = (double) self->shared_drops;
     trial.expected = self->shared_drops_mean;
     trial.made.p = (double) self->shared_drops < self->shared_drops_mean + 1? 1:
-        tail_probability_binomial (chances, self->shared_drops_mean / (double) chances, self->shared_drops);
+        chance_binomial (chances, self->shared_drops_mean / (double) chances, self->shared_drops);
     s_push_trial (self->record, &trial);
 }
 
@@ -335,13 +334,13 @@ s_reach (const uint32_t *relative, size_t count, bool descending)
 
 //  Both signs are faults: the p is of either.
 static void
-s_try_rank (record_t *self, trial_t trial, const relation_t *sum, size_t count)
+s_try_rank (record_t *self, trial_t trial, const chance_figure_t *sum, size_t count)
 {
     audit_figure_t figure = s_figure (sum, count);
     trial.look = LOOK_ID_RANK;
     trial.value = figure.value;
     trial.spread = figure.spread;
-    trial.made.p = 2 * tail_probability_normal (fabs (sum->value) / sqrt (sum->variance));
+    trial.made.p = 2 * chance_normal (fabs (sum->value) / sqrt (sum->variance));
     s_push_trial (self, &trial);
 }
 
@@ -354,7 +353,7 @@ s_see_ids (record_t *self, const job_t *job, const epoch_t *epoch, trial_t trial
     bool tested = epoch->same == AUDIT_KINDS;
     if (count < AUDIT_RANK_LEAST)
         return false;
-    relation_t rank = relation_rank (relative, count), nearness = relation_nearness (relative, count);
+    chance_figure_t rank = chance_rank (relative, count), nearness = chance_nearness (relative, count);
     trial.reach = s_reach (relative, count, rank.value < 0);
     bool buffered = fabs (rank.value) >= BUFFERED_RANK
         && trial.reach <= BUFFERED_REACH * (double) count;
@@ -368,13 +367,13 @@ s_see_ids (record_t *self, const job_t *job, const epoch_t *epoch, trial_t trial
     if (!job->parts)
         s_see (self, trial, &series->nearness, &nearness, tested);
     if (count >= AUDIT_TENTHS_LEAST) {
-        relation_t phi2 = s_phi2 (relative, count);
+        chance_figure_t phi2 = s_phi2 (relative, count);
         trial.look = LOOK_ID_TENTHS;
         s_see (self, trial, &series->tenths, &phi2, tested);
     }
     if (count >= AUDIT_PAIRS_LEAST) {
-        relation_t pairs = relation_pairs (relative, count);
-        pairs = relation_scaled (pairs, 1 / pairs.mean);
+        chance_figure_t pairs = chance_pairs (relative, count);
+        pairs = chance_scaled (pairs, 1 / pairs.mean);
         trial.look = LOOK_ID_PAIRS;
         s_see (self, trial, &series->pairs, &pairs, tested);
     }
@@ -559,7 +558,7 @@ s_find_same (record_t *self, size_t job_index)
 //  Where the samples of a group come in a job's epochs: early, late, or anywhere.
 //
 //  A group's sum of places in an epoch is a rank sum: its mean and variance are exact,
-//  tail_probability_places has its tail.  The sums of all epochs add up (A2).  An order may be no shuffle and
+//  chance_places has its tail.  The sums of all epochs add up (A2).  An order may be no shuffle and
 //  favour nothing all the same: samples that are read together come together, early in one epoch and late in
 //  another, so that a group's mean varies more than in shuffles.
 //  So the mean is also judged by how it varies from epoch to epoch (Student's test).  p is the larger of the
@@ -638,7 +637,7 @@ s_p_by_epochs (const group_t *group)
 {
     double epochs = (double) group->epochs, mean = group->z / epochs;
     double variance = (group->squares - epochs * mean * mean) / (epochs - 1);
-    return tail_probability_student (fabs (mean) * sqrt (epochs / fmax (variance, DBL_MIN)), epochs - 1);
+    return chance_student (fabs (mean) * sqrt (epochs / fmax (variance, DBL_MIN)), epochs - 1);
 }
 
 static void
@@ -655,7 +654,7 @@ s_try_groups (grouping_t *self)
         trial.value = group->places / (double) group->all;
         trial.expected = 0.5;
         trial.spread = sqrt (group->variance) / (double) group->all;
-        trial.made.p = fmax (tail_probability_places (group->off, group->variance, self->step),
+        trial.made.p = fmax (chance_places (group->off, group->variance, self->step),
             s_p_by_epochs (group));
         s_push_trial (self->record, &trial);
         self->record->jobs [self->job].is_grouped = true;
@@ -794,9 +793,9 @@ uint32_t *scratch [2])
         s_compare_small (self, job, other, first, second);
         return;
     }
-    relation_t tenths = relation_tenths (scratch [0], count), rank = relation_rank (scratch [0], count);
-    double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-    trial_t trial = { .made = { .kind = AUDIT_RELATED_ORDER, .job = job, .p = relation_tail (&tenths) },
+    chance_figure_t tenths = chance_tenths (scratch [0], count), rank = chance_rank (scratch [0], count);
+    double degrees = (CHANCE_TENTHS - 1) * (CHANCE_TENTHS - 1);
+    trial_t trial = { .made = { .kind = AUDIT_RELATED_ORDER, .job = job, .p = chance_tail (&tenths) },
         .look = LOOK_FILES, .other = other, .epoch = first->number,
         .value = (tenths.value - degrees) / (double) count,
         .spread = sqrt (tenths.variance) / (double) count };
@@ -831,7 +830,7 @@ s_compare_jobs (record_t *self, size_t job, size_t other, uint32_t *scratch [2])
 //  equally likely.
 
 //  Two epochs: how many samples stay.
-typedef struct { const epoch_t *before, *epoch; uint64_t lag; relation_t stay; } pair_t;
+typedef struct { const epoch_t *before, *epoch; uint64_t lag; chance_figure_t stay; } pair_t;
 
 typedef struct {
     record_t *record;
@@ -931,7 +930,7 @@ s_see_own (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
         size_t count = self->common [trial.part];
         if (count < AUDIT_TENTHS_LEAST)
             continue;
-        relation_t phi2 = s_phi2 (self->record->relative + self->used [trial.part] - count, count);
+        chance_figure_t phi2 = s_phi2 (self->record->relative + self->used [trial.part] - count, count);
         s_see (self->record, trial, &self->own [trial.part], &phi2, tested);
         s_series_add (&self->all, &phi2, tested);
     }
@@ -983,7 +982,7 @@ s_count_stay (dealing_t *self, pair_t *pair)
         cubes += row * column * (row + column);
     }
     double p = n > 0? both / (n * n): 0;
-    pair->stay = (relation_t) { .value = stay, .mean = n * p, .third = n * p * (1 - p) * (1 - 2 * p) };
+    pair->stay = (chance_figure_t) { .value = stay, .mean = n * p, .third = n * p * (1 - p) * (1 - 2 * p) };
     if (n > 1)
         pair->stay.variance = (both - cubes / n + n * n * p * p) / (n - 1);
     self->least = fmin (self->least, n);
@@ -996,7 +995,7 @@ s_dispersion (const dealing_t *self, uint64_t lag, double *degrees_p)
 {
     double count = 0, sum = 0, squares = 0;
     for (size_t index = 0; index < self->pair_count; index++) {
-        const relation_t *stay = &self->pairs [index].stay;
+        const chance_figure_t *stay = &self->pairs [index].stay;
         double z = (stay->value - stay->mean) / sqrt (stay->variance);
         if (self->pairs [index].lag == lag)
             continue;
@@ -1010,7 +1009,7 @@ s_dispersion (const dealing_t *self, uint64_t lag, double *degrees_p)
 
 //  Tests a sum over pairs; returns it by what is expected.
 static audit_figure_t
-s_try_stay (dealing_t *self, trial_t trial, relation_t sum, uint64_t lag, size_t count)
+s_try_stay (dealing_t *self, trial_t trial, chance_figure_t sum, uint64_t lag, size_t count)
 {
     double degrees, dispersion = s_dispersion (self, lag, &degrees), off = sum.value - sum.mean;
     double factor = fmax (1, dispersion);
@@ -1022,7 +1021,7 @@ s_try_stay (dealing_t *self, trial_t trial, relation_t sum, uint64_t lag, size_t
     trial.spread = sqrt (sum.variance * factor) / sum.mean;
     sum.variance = fmax (sum.variance, off * off / (z * z));
     sum.third *= factor * factor;
-    trial.made.p = off > 0? relation_tail (&sum): 1;
+    trial.made.p = off > 0? chance_tail (&sum): 1;
     s_push_trial (self->record, &trial);
     return (audit_figure_t) { .count = count, .value = trial.value, .expected = 1, .spread = trial.spread };
 }
@@ -1031,13 +1030,13 @@ s_try_stay (dealing_t *self, trial_t trial, relation_t sum, uint64_t lag, size_t
 static void
 s_compare_stay (dealing_t *self, uint64_t lag)
 {
-    relation_t sum = { .value = 0 };
+    chance_figure_t sum = { .value = 0 };
     size_t count = 0;
     for (size_t index = 0; index < self->pair_count; index++) {
         const pair_t *pair = &self->pairs [index];
         if (pair->lag != lag)
             continue;
-        relation_add (&sum, &pair->stay);
+        chance_add (&sum, &pair->stay);
         count++;
         s_try_stay (self, s_trial (self->job_index, AUDIT_STAYING, LOOK_STAYING, pair->before, pair->epoch),
             pair->stay, lag, 1);
@@ -1055,14 +1054,14 @@ s_compare_stay (dealing_t *self, uint64_t lag)
 static void
 s_compare_all (dealing_t *self)
 {
-    relation_t sum = { .value = 0 };
+    chance_figure_t sum = { .value = 0 };
     double epochs = (double) self->epoch_count;
     for (size_t index = 0; index < self->pair_count; index++)
-        relation_add (&sum, &self->pairs [index].stay);
+        chance_add (&sum, &self->pairs [index].stay);
     double pairs = (double) self->pair_count, p = sum.mean / (pairs * self->least);
     sum.third += self->least * epochs * (epochs - 1) * (epochs - 2) * p * p * (1 - p);
     double scale = 2 / (epochs * self->least * (1 - p));
-    sum = relation_scaled (sum, scale);
+    sum = chance_scaled (sum, scale);
     //  By n (W - 1) the chi-square has a mean of 1.
     sum.value += 1 - sum.mean;
     sum.mean = 1;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tail_probability.h"
+#include "chance.h"
 
 enum { TENTHS = 10, TENTHS_LEAST = 1000 };
 
@@ -30,7 +30,7 @@ s_z (const verify_figure_t *figure)
 static void
 s_both (verify_figure_t *figure)
 {
-    figure->p = fmin (1, 2 * tail_probability_normal (fabs (s_z (figure))));
+    figure->p = fmin (1, 2 * chance_normal (fabs (s_z (figure))));
 }
 
 
@@ -71,7 +71,7 @@ s_jumps (const look_t *look, verify_figure_t *figure)
     figure->value = sum;
     figure->expected = (n * n - 1) / 3;
     figure->spread = sqrt ((n - 2) * (n + 1) * (4 * n - 7) / 90);
-    figure->p = tail_probability_normal (-s_z (figure));
+    figure->p = chance_normal (-s_z (figure));
 }
 
 static void
@@ -84,7 +84,7 @@ s_neighbours (const look_t *look, verify_figure_t *figure)
     figure->value = (double) count;
     figure->expected = (look->n - 1) * chance;
     figure->spread = sqrt (figure->expected);
-    figure->p = tail_probability_binomial (look->samples - 1, chance, count);
+    figure->p = chance_binomial (look->samples - 1, chance, count);
 }
 
 //  Chi-square with both margins fixed; scaled, its mean is the degrees of freedom.
@@ -108,7 +108,7 @@ s_tenths (const look_t *look, verify_figure_t *figure)
     figure->value = sum * (look->n - 1) / look->n;
     figure->expected = freedom;
     figure->spread = sqrt (2 * freedom);
-    figure->p = tail_probability_skewed (s_z (figure), sqrt (8 / freedom));
+    figure->p = chance_skewed (s_z (figure), sqrt (8 / freedom));
 }
 
 //  Two given samples share a chunk with the same probability whichever they are.
@@ -134,7 +134,7 @@ s_chunk_mates (const look_t *look, uint32_t *chunks, verify_figure_t *figure)
     figure->value = (double) count;
     figure->expected = (look->n - 1) * chance;
     figure->spread = sqrt (figure->expected * (1 - chance));
-    figure->p = tail_probability_binomial (look->samples - 1, chance, count);
+    figure->p = chance_binomial (look->samples - 1, chance, count);
 }
 
 static int
@@ -169,7 +169,7 @@ s_label_runs (const look_t *look, int64_t *sorted, verify_figure_t *figure)
     if (!figure->tested)
         return;
     figure->spread = sqrt (variance);
-    figure->p = tail_probability_skewed (s_z (figure), 1 / sqrt (figure->expected));
+    figure->p = chance_skewed (s_z (figure), 1 / sqrt (figure->expected));
 }
 
 

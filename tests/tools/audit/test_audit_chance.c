@@ -12,10 +12,9 @@
 #include <string.h>
 #include <cmocka.h>
 #include "audit.h"
+#include "chance.h"
 #include "effort.h"
 #include "orders.h"
-#include "relation.h"
-#include "tail_probability.h"
 
 //  --------------------------------------------------------------------------
 //  The tails
@@ -31,16 +30,16 @@ s_assert_near (double found, double expected)
 static double
 s_chi_square_tail (double x, double degrees)
 {
-    return tail_probability_skewed ((x - degrees) / sqrt (2 * degrees), sqrt (8 / degrees));
+    return chance_skewed ((x - degrees) / sqrt (2 * degrees), sqrt (8 / degrees));
 }
 
 static void
 test_tails_are_the_tables (void **state)
 {
     (void) state;
-    s_assert_near (tail_probability_normal (1.959963984540054), 0.025);
-    s_assert_near (tail_probability_normal (6), 9.865876450376946e-10);
-    s_assert_near (tail_probability_skewed (6, 0), 9.865876450376946e-10);
+    s_assert_near (chance_normal (1.959963984540054), 0.025);
+    s_assert_near (chance_normal (6), 9.865876450376946e-10);
+    s_assert_near (chance_skewed (6, 0), 9.865876450376946e-10);
     //  Closed forms: with two degrees e^(-x/2); with four (1 + x/2) e^(-x/2).
     for (double x = 0.5; x < 600; x *= 1.7) {
         s_assert_near (s_chi_square_tail (x, 2), exp (-x / 2));
@@ -54,23 +53,23 @@ test_tails_are_the_tables (void **state)
     }
     s_assert_near (s_chi_square_tail (160, 100), even);
     s_assert_near (s_chi_square_tail (60, 100), half);
-    s_assert_near (tail_probability_binomial (10, 0.5, 9), 11.0 / 1024);
-    s_assert_near (tail_probability_binomial (3, 0.1, 1), 1 - 0.729);
-    s_assert_near (tail_probability_binomial (3, 0.1, 0), 1);
+    s_assert_near (chance_binomial (10, 0.5, 9), 11.0 / 1024);
+    s_assert_near (chance_binomial (3, 0.1, 1), 1 - 0.729);
+    s_assert_near (chance_binomial (3, 0.1, 0), 1);
     //  Of 10, of which 4 are marked, 3 drawn: all marked 4, two of them 36 of 120.
-    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 3), 4.0 / 120);
-    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 2), 40.0 / 120);
-    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 0), 1);
+    s_assert_near (chance_hypergeometric (10, 4, 3, 3), 4.0 / 120);
+    s_assert_near (chance_hypergeometric (10, 4, 3, 2), 40.0 / 120);
+    s_assert_near (chance_hypergeometric (10, 4, 3, 0), 1);
     //  Closed forms: with one degree 1 - 2 atan (t) / pi, with two 1 - t / sqrt (2 + t^2); with many the
     //  normal law.
     for (double t = 0.01; t < 100; t *= 1.7) {
-        s_assert_near (tail_probability_student (t, 1), 1 - 2 * atan (t) / M_PI);
-        s_assert_near (tail_probability_student (-t, 2), 1 - t / sqrt (2 + t * t));
+        s_assert_near (chance_student (t, 1), 1 - 2 * atan (t) / M_PI);
+        s_assert_near (chance_student (-t, 2), 1 - t / sqrt (2 + t * t));
     }
-    s_assert_near (tail_probability_student (0, 7), 1);
-    s_assert_near (tail_probability_student (6, 1e9), 2 * tail_probability_normal (6));
-    s_assert_near (tail_probability_places (-6.5, 1, 1), 2 * tail_probability_normal (6));
-    s_assert_near (tail_probability_places (0.4, 1, 1), 1);
+    s_assert_near (chance_student (0, 7), 1);
+    s_assert_near (chance_student (6, 1e9), 2 * chance_normal (6));
+    s_assert_near (chance_places (-6.5, 1, 1), 2 * chance_normal (6));
+    s_assert_near (chance_places (0.4, 1, 1), 1);
 }
 
 //  Of 100 the last five places and the first five: place 5 is not of the head, 94 not of the tail.
@@ -79,13 +78,13 @@ test_tail_and_head_are_a_twentieth (void **state)
 {
     (void) state;
     uint32_t *ids = orders_ascending (100);
-    assert_int_equal (relation_tail_to_head (ids, 100), 0);
+    assert_int_equal (chance_tail_to_head (ids, 100), 0);
     orders_swap (ids, 95, 5);
     orders_swap (ids, 94, 3);
-    assert_int_equal (relation_tail_to_head (ids, 100), 0);
+    assert_int_equal (chance_tail_to_head (ids, 100), 0);
     orders_swap (ids, 96, 4);
     orders_swap (ids, 99, 0);
-    assert_int_equal (relation_tail_to_head (ids, 100), 2);
+    assert_int_equal (chance_tail_to_head (ids, 100), 2);
     free (ids);
 }
 
@@ -133,7 +132,7 @@ s_assert_places (size_t count, size_t chosen, unsigned epochs)
     double mean = epochs * g * (n - 1) / 2, variance = epochs * g * (n - g) * (n + 1) / 12;
     for (size_t sum = used; sum-- > 0 && (double) sum > mean;) {
         tail += 2 * sums [sum];
-        double claimed = tail_probability_places ((double) sum - mean, variance, 1);
+        double claimed = chance_places ((double) sum - mean, variance, 1);
         if (claimed < 1e-2 && claimed > 1e-200)
             worst = fmax (worst, tail / claimed / (claimed < 1e-3? 1: 1.1));
     }
@@ -181,12 +180,12 @@ static void
 test_moments_are_exact (void **state)
 {
     (void) state;
-    relation_t (*const figures [2]) (const uint32_t *relative, size_t count)
-        = { relation_rank, relation_nearness };
+    chance_figure_t (*const figures [2]) (const uint32_t *relative, size_t count)
+        = { chance_rank, chance_nearness };
     for (size_t figure = 0; figure < 2; figure++) {
         uint32_t *ids = orders_ascending (7);
         double sum = 0, squares = 0;
-        relation_t claimed;
+        chance_figure_t claimed;
         do {
             claimed = figures [figure] (ids, 7);
             sum += claimed.value;
@@ -209,7 +208,7 @@ test_table_moments_are_those_of_shuffles (void **state)
     double sum [2] = { 0 }, squares [2] = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
         uint32_t *ids = orders_shuffle (&random, COUNT);
-        relation_t both [2] = { relation_tenths (ids, COUNT), relation_pairs (ids, COUNT) };
+        chance_figure_t both [2] = { chance_tenths (ids, COUNT), chance_pairs (ids, COUNT) };
         for (int figure = 0; figure < 2; figure++) {
             double z = (both [figure].value - both [figure].mean) / sqrt (both [figure].variance);
             sum [figure] += z;
