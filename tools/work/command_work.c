@@ -2,7 +2,7 @@
 //
 //  happy path:     each server gives tasks -> they wait, in a line for each server -> the oldest of the
 //                  server with the next turn (fairness.h) goes to a thread -> the answer
-//  failure modes:  a server that goes: work_server.h.  All have refused this worker: status 1.
+//  failure modes:  a server that goes: work.h.  All have refused this worker: status 1.
 //  on close:       SIGTERM, SIGINT: goodbye to each server, which hands the tasks out again; status 0.
 //
 //  One network thread, this one, owns the sockets; the threads of the pool decode.
@@ -23,7 +23,7 @@
 #include "libraries.h"
 #include "option.h"
 #include "pool.h"
-#include "work_server.h"
+#include "work.h"
 
 enum {
     SERVERS_MAX = 16, WEIGHT_MAX = 1000,

@@ -1,4 +1,6 @@
-#include "work_server.h"
+/*  work_server.c -- one server that `tureen work` lends processors to: connection, handshake and tasks (work.h).
+ */
+#include "work.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-#include "work_task.h"
+/*  work_task.c -- what `tureen work` gives to its threads: a sample to prepare, or golden samples (work.h).  */
+#include "work.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
-#include "work_server.h"
+#include "work.h"
 
 enum { PEER_BYTES = 64, POLL_MS = 5, TURNS_MAX = 20000, HOUR_MS = 3600000 };
 
