@@ -1,4 +1,14 @@
-#include "audio_reader.h"
+/*  audio_reader.c -- tensor_reader's part for audio, on libsndfile: excerpts of sounds.
+ *
+ *  Samples of fixed point are what sf_readf_short and sf_readf_float give: the upper 16 bits, or -1 .. 1.
+ *  Those of floating point (Vorbis, Opus, MP3, some WAV) become int16 by x 32767, rounded and cut off at the
+ *  ends of the range, where sf_readf_short would wrap round.
+ *
+ *  A file that ends before its header says is bad, whatever the excerpt.  Other containers and codecs that
+ *  libsndfile knows never get to it: each is one more way in for a hostile file.
+ *  Any thread.
+ */
+#include "tensor_reader.h"
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -328,7 +338,7 @@ s_layout_read (audio_layout_t *self, const uint8_t *bytes, size_t size, char *er
         s_has (self, 0, "NIST_1A", 7)? "SPHERE":
         s_mp3_frame (self, 0)? "MP3": NULL;
     if (!self->format)
-        return s_odd (&reading, "none of " AUDIO_READER_FORMATS);
+        return s_odd (&reading, "none of " TENSOR_READER_AUDIO_FORMATS);
     if (strcmp (self->format, "Ogg") == 0)
         return s_check_pages (&reading);
     if (strcmp (self->format, "AU") == 0)
@@ -727,7 +737,7 @@ s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, d
 }
 
 int
-audio_reader_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+tensor_reader_excerpt (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && (decode->dtype == DTYPE_FLOAT32 || decode->dtype == DTYPE_INT16));

@@ -18,7 +18,7 @@ typedef enum {
     FILE_KIND_BMP,
     FILE_KIND_PNM,              //  PBM, PGM, PPM
     FILE_KIND_ARRAY,            //  NumPy .npy
-    FILE_KIND_AUDIO             //  what audio_reader.h knows
+    FILE_KIND_AUDIO             //  what audio_reader.c knows
 } file_kind_t;
 
 //  *name_p says it for people, behind "the file is": "a JPEG image", "empty"; static.

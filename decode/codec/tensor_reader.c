@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "instrument.h"
-#include "audio_reader.h"
 #include "file_kind.h"
 
 //  Of .npy; NumPy's own bounds on a header's length and on dimensions.
@@ -416,9 +415,9 @@ tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double plac
     reason_t reason = { error, error_bytes };
     const char *name;
     if (file_kind (bytes, size, &name) != FILE_KIND_AUDIO)
-        return s_is_other (&reason, "none of " AUDIO_READER_FORMATS, FILE_KIND_AUDIO, bytes, size);
+        return s_is_other (&reason, "none of " TENSOR_READER_AUDIO_FORMATS, FILE_KIND_AUDIO, bytes, size);
 #ifdef TUREEN_SNDFILE
-    return audio_reader_read (decode, length, place, bytes, size, target, error, error_bytes);
+    return tensor_reader_excerpt (decode, length, place, bytes, size, target, error, error_bytes);
 #else
     return s_unsuitable (&reason, "this server was built without libsndfile: it reads no audio");
 #endif
@@ -428,7 +427,7 @@ const char *
 tensor_reader_audio_formats (void)
 {
 #ifdef TUREEN_SNDFILE
-    return AUDIO_READER_FORMATS;
+    return TENSOR_READER_AUDIO_FORMATS;
 #else
     return NULL;
 #endif

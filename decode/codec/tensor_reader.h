@@ -33,6 +33,12 @@ int tensor_reader_array (const decode_tensor_t *decode, const uint8_t *bytes, si
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
 int tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
+//  The same of a file of audio, in builds with libsndfile (audio_reader.c); for tensor_reader.c alone.
+int tensor_reader_excerpt (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+    size_t size, uint8_t *target, char *error, size_t error_bytes);
+
+#define TENSOR_READER_AUDIO_FORMATS \
+    "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3"
 //  The audio formats this build reads, "WAV, RF64, ...", or NULL; static.
 const char *tensor_reader_audio_formats (void);
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "audio_reader.h"
 #include "augment.h"
 #include "boxes.h"
 #include "geometry.h"
@@ -738,7 +737,7 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 //  What this build reads
 
 #ifdef TUREEN_SNDFILE
-#define AUDIO_FORMATS ", audio (" AUDIO_READER_FORMATS ")"
+#define AUDIO_FORMATS ", audio (" TENSOR_READER_AUDIO_FORMATS ")"
 #else
 #define AUDIO_FORMATS ""
 #endif

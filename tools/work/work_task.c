@@ -1,4 +1,4 @@
-/*  work_task.c -- what `tureen work` gives to its threads: a sample to prepare, or golden samples (work.h).  */
+/*  work_task.c -- what `tureen work` gives to its threads: a sample, or golden samples (work.h).  */
 #include "work.h"
 #include <assert.h>
 #include <stdlib.h>
