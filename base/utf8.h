@@ -1,10 +1,22 @@
-/*  utf8 -- foreign text made fit for JSON and for people.  Any thread.  */
+/*  utf8 -- foreign text read, compared, and made fit for JSON and for people.  Any thread.  */
 #ifndef UTF8_H
 #define UTF8_H
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 //  Bytes of the well-formed UTF-8 sequence that text begins with: 1 to 4, or 0 where there is none.
 size_t utf8_sequence (const void *text, size_t size);
+
+//  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
+//  The text must end in a zero or another ASCII character, over which nothing is read.
+uint32_t utf8_code_point (const uint8_t **at_p);
+
+//  Whether two names are the same text in two Unicode normal forms: a letter and its accent as one character
+//  (NFC), or as two (NFD, as macOS wrote them).  They look the same, and are two files.  Characters beyond the
+//  Basic Multilingual Plane are taken as they are.  False where they are the same bytes; what is no UTF-8
+//  equals itself alone.
+bool utf8_is_other_form (const char *left, const char *right);
 
 //  A copy with U+FFFD in place of every byte that belongs to no sequence.  malloc'ed, the caller's; never
 //  NULL.

@@ -684,26 +684,6 @@ catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset)
     return 0;
 }
 
-uint32_t
-catalogue_code_point (const uint8_t **at_p)
-{
-    static const uint32_t least [] = { 0, 0x80, 0x800, 0x10000 };
-    const uint8_t *at = *at_p;
-    uint32_t lead = at [0];
-    size_t more = lead < 0xc2? 0: lead < 0xe0? 1: lead < 0xf0? 2: lead < 0xf5? 3: 0;
-    uint32_t code = more? lead & (0x3fu >> more): lead;
-    bool valid = more || lead < 0x80;
-    //  The byte at the end is no continuation byte, so this stays inside.
-    for (size_t index = 1; valid && index <= more; index++) {
-        valid = (at [index] & 0xc0) == 0x80;
-        code = code << 6 | (at [index] & 0x3fu);
-    }
-    if (valid && more)
-        valid = code >= least [more] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-    *at_p = at + (valid? 1 + more: 1);
-    return valid? code: 0xdc00 + lead;
-}
-
 size_t
 catalogue_stem (const char *name)
 {

@@ -13,6 +13,7 @@
 #include "location.h"
 #include "pack_format.h"
 #include "store_listing_kept.h"
+#include "utf8.h"
 
 //  ---- classes
 
@@ -48,7 +49,7 @@ s_compare (const char *left, const char *right)
     a = (const uint8_t *) left;
     b = (const uint8_t *) right;
     for (;;) {
-        uint32_t x = catalogue_code_point (&a), y = catalogue_code_point (&b);
+        uint32_t x = utf8_code_point (&a), y = utf8_code_point (&b);
         if (x != y || x == 0)
             return (x > y) - (x < y);
     }

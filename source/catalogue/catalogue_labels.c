@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
-#include "unicode_form.h"
+#include "utf8.h"
 
 //  -- errors and lines
 
@@ -379,7 +379,7 @@ s_find_entry (int root_fd, char folder [PATH_MAX], const char *name)
     bool found = false;
     while (directory && !found && catalogue_folder_next (directory, &item) > 0) {
         size_t length = strlen (folder);
-        found = unicode_form_is_other (name, item->d_name)
+        found = utf8_is_other_form (name, item->d_name)
             && length + strlen (item->d_name) + 2 < PATH_MAX;
         if (found)
             snprintf (folder + length, PATH_MAX - length, "%s%s", length? "/": "", item->d_name);
@@ -427,7 +427,7 @@ s_check_object (const labels_t *labels, uint32_t id)
     const store_object_t *object = store_listing_find (listing, path);
     uint64_t line = id + labels->lines_before + 1;
     for (size_t index = 0; !object && index < listing->count; index++)
-        if (unicode_form_is_other (path, store_listing_name (listing, &listing->objects [index])))
+        if (utf8_is_other_form (path, store_listing_name (listing, &listing->objects [index])))
             return s_fail_form (labels, line, path, store_listing_name (listing, &listing->objects [index]));
     if (!object)
         return s_fail_no_file (labels, line, path);

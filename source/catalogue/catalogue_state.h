@@ -296,9 +296,6 @@ int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
 //  Reads exactly size bytes, from the file's position or from offset on.  -ESTALE if the file ends before.
 int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
 int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
-//  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
-//  The text must end in a zero or another ASCII character, over which nothing is read.
-uint32_t catalogue_code_point (const uint8_t **at_p);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
 //  Whether the text is one of these lists.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "utf8.h"
 
 //  A number as it is written.
 typedef struct {
@@ -307,7 +308,7 @@ s_put_text (tsv_t *tsv, column_t *column, slice_t cell)
 {
     const uint8_t *at = (const uint8_t *) cell.at, *end = at + cell.length;
     while (at < end) {
-        uint32_t code = catalogue_code_point (&at);
+        uint32_t code = utf8_code_point (&at);
         if (code >= 0xdc80 && code <= 0xdcff)
             return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line, "'%s' is not UTF-8: "
                 "save the file as UTF-8", column->name);

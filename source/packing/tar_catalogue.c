@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <xxhash.h>
+#include "utf8.h"
 
 enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1 };
 
@@ -638,7 +639,7 @@ s_is_text (const catalogue_buffer_t *data)
     memcpy (copy, data->size? data->bytes: (const uint8_t *) "", data->size);
     copy [data->size] = 0;
     for (const uint8_t *at = (const uint8_t *) copy; *at; ) {
-        uint32_t code = catalogue_code_point (&at);
+        uint32_t code = utf8_code_point (&at);
         if (code >= 0xdc80 && code <= 0xdcff)
             return false;
     }
