@@ -369,7 +369,7 @@ s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buff
     if (rc == 0)
         rc = catalogue_make_room (buffer, bytes);
     if (rc == 0)
-        rc = catalogue_read_whole (fd, buffer->bytes, bytes);
+        rc = catalogue_read_at (fd, buffer->bytes, bytes, CATALOGUE_HERE);
     close (fd);
     return rc;
 }
@@ -651,27 +651,11 @@ catalogue_folder_next (DIR *folder, struct dirent **item_p)
 }
 
 int
-catalogue_read_whole (int fd, uint8_t *bytes, size_t size)
-{
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = read (fd, bytes + done, size - done);
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0)
-            return -ESTALE;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
-int
 catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset)
 {
     for (size_t done = 0; done < size; ) {
-        ssize_t count = pread (fd, bytes + done, size - done, (off_t) (offset + done));
+        ssize_t count = offset == CATALOGUE_HERE? read (fd, bytes + done, size - done)
+            : pread (fd, bytes + done, size - done, (off_t) (offset + done));
         if (count > 0)
             done += (size_t) count;
         else

@@ -495,7 +495,7 @@ s_read_text (labels_t *labels, int fd)
     if (!text)
         return catalogue_fail_memory (labels->draft);
     text [labels->size] = 0;
-    int rc = catalogue_read_whole (fd, (uint8_t *) text, labels->size);
+    int rc = catalogue_read_at (fd, (uint8_t *) text, labels->size, CATALOGUE_HERE);
     return rc? s_fail_file (labels, rc): 0;
 }
 

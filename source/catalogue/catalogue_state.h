@@ -293,8 +293,9 @@ enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 int catalogue_check_file (int fd, uint64_t bytes);
 //  Makes room for bytes.  The buffer's content is lost, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
-//  Reads exactly size bytes, from the file's position or from offset on.  -ESTALE if the file ends before.
-int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
+//  Reads exactly size bytes, from offset on; CATALOGUE_HERE: from the file's position.  -ESTALE if the file ends
+//  before.
+#define CATALOGUE_HERE UINT64_MAX
 int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
