@@ -494,7 +494,7 @@ s_fill (draft_t *draft, const catalogue_options_t *options, bool list_anew)
     if (rc == 0)
         rc = s_open_root (draft, &self->fields [0]);
     if (rc == 0)
-        rc = draft->labels? 0: catalogue_pack_read (draft);
+        rc = draft->labels? 0: catalogue_pack_open (draft);
     if (rc)
         return rc > 0? catalogue_judge_splits (draft, CATALOGUE_SPLITS_OF_LIST): rc;
     for (size_t field = 1; rc == 0 && field < self->field_count; field++)

@@ -203,8 +203,8 @@ int catalogue_listing_finish (draft_t *draft);
 int catalogue_hash (catalogue_t *self);
 //  Gives back spare memory of arrays.
 void catalogue_trim (catalogue_t *self);
-//  Everything from a pack in field 0's root: 1; or 0: no pack, nothing has changed.
-int catalogue_pack_read (draft_t *draft);
+//  Opens the pack in field 0's root, which is everything then: 1; or 0: no pack, nothing has changed.
+int catalogue_pack_open (draft_t *draft);
 //  The description of a column for users, from its kind, shape and longest text.
 void catalogue_column_describe (column_t *column);
 

@@ -763,7 +763,7 @@ s_read_from_store (draft_t *draft)
 }
 
 int
-catalogue_pack_read (draft_t *draft)
+catalogue_pack_open (draft_t *draft)
 {
     if (draft->self->fields [0].store)
         return s_read_from_store (draft);
