@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 enum { READ_PATIENCE_MS = 5000 };       //  with a store: a worker's thread waits
 
@@ -619,6 +620,17 @@ catalogue_lookup_add (lookup_t *self, uint64_t hash, uint32_t item)
     }
     s_lookup_put (self, (lookup_slot_t) { .hash = (uint32_t) hash, .item = item + 1 });
     return 0;
+}
+
+
+//  -- fingerprints
+
+void
+catalogue_fingerprint_end (XXH3_state_t *state, char text [33])
+{
+    XXH128_hash_t hash = XXH3_128bits_digest (state);
+    XXH3_freeState (state);
+    snprintf (text, 33, "%016llx%016llx", (unsigned long long) hash.high64, (unsigned long long) hash.low64);
 }
 
 

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <xxhash.h>
 #include "catalogue_state.h"
-#include "fingerprint.h"
 #include "location.h"
 #include "pack_format.h"
 #include "store_listing_kept.h"
@@ -291,7 +290,7 @@ s_hash_names (const draft_t *draft)
         const char *name = catalogue_class_name (self, class);
         XXH3_128bits_update (state, name, strlen (name) + 1);
     }
-    fingerprint_end (state, self->numbered_fingerprint);
+    catalogue_fingerprint_end (state, self->numbered_fingerprint);
     return 0;
 }
 

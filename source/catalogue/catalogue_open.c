@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 
 #include <xxhash.h>
-#include "fingerprint.h"
 #include "location.h"
 
 //  ---- options and roots
@@ -456,7 +455,7 @@ catalogue_hash (catalogue_t *self)
     if (self->column_count == 0)
         s_hash_text (state, "no labels");           //  otherwise the fingerprint of an ImageFolder of these
                                                     //  files
-    fingerprint_end (state, self->fingerprint);
+    catalogue_fingerprint_end (state, self->fingerprint);
     return 0;
 }
 

@@ -199,6 +199,9 @@ int catalogue_listing_fetch (draft_t *draft, field_t *field);
 int catalogue_listing_read (const draft_t *draft, const store_object_t *object, char **text_p);
 //  Notes every object's version, and frees the lists.
 int catalogue_listing_finish (draft_t *draft);
+//  The fingerprint, 32 hexadecimal digits of XXH3-128, of what the state has hashed; frees the state.
+struct XXH3_state_s;
+void catalogue_fingerprint_end (struct XXH3_state_s *state, char text [33]);
 //  The fingerprint of files and labels files; -ENOMEM without a sentence.
 int catalogue_hash (catalogue_t *self);
 //  Gives back spare memory of arrays.

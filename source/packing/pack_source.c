@@ -13,7 +13,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <xxhash.h>
-#include "fingerprint.h"
 #include "location.h"
 #include "object_stream.h"
 #include "pack.h"
@@ -308,7 +307,7 @@ s_sign (const folder_t *self, char signature [33])
     for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++)
         for (size_t field = 0; field < catalogue_fields (self->catalogue); field++)
             s_hash_time (self, hash, id, field);
-    fingerprint_end (hash, signature);
+    catalogue_fingerprint_end (hash, signature);
     return 0;
 }
 

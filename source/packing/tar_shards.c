@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <xxhash.h>
-#include "fingerprint.h"
 #include "splits.h"
 
 enum { DIGITS_MAX = 18 };
@@ -296,6 +295,6 @@ tar_shards_sign (const tar_shards_t *self, const pack_source_options_t *options,
     }
     if (options->signature)
         XXH3_128bits_update (state, options->signature, strlen (options->signature));
-    fingerprint_end (state, signature);
+    catalogue_fingerprint_end (state, signature);
     return 0;
 }
