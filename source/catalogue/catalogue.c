@@ -275,7 +275,7 @@ catalogue_label (const catalogue_t *self, size_t label)
     return &s_column (self, label)->label;
 }
 
-//  Where classes are no folders, they are those of the column `label` (tar_catalogue.h).
+//  Where classes are no folders, they are those of the column `label` (tar.h).
 static bool
 s_is_of_classes (const catalogue_t *self, const column_t *column)
 {

@@ -18,8 +18,7 @@
 #include "pack.h"
 #include "pack_format.h"
 #include "store.h"
-#include "tar_catalogue.h"
-#include "tar_shards.h"
+#include "tar.h"
 #include "utf8.h"
 
 //  ---- what all kinds share: the calls passed on

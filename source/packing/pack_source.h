@@ -8,7 +8,7 @@
  *    an address of a store   a tar file, if its name ends as one's; else a folder of single objects
  *    -                       a tar file that comes by standard input
  *    else                    tar files (several: shards, in the order given), compressed or not, here, in an
- *                            object store or on a web server (tar_shards.h). Members with
+ *                            object store or on a web server (tar.h). Members with
  *                            one stem (up to the first dot of the last component) are one sample, as in
  *                            WebDataset.
  *

@@ -1,4 +1,5 @@
-#include "tar_catalogue.h"
+/*  tar_catalogue.c -- what the members of tar files are to each other: fields and labels (tar.h).  */
+#include "tar.h"
 
 #include <errno.h>
 #include <locale.h>

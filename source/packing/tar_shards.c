@@ -1,4 +1,5 @@
-#include "tar_shards.h"
+/*  tar_shards.c -- the tar files of a source: here, in object stores and on web servers (tar.h).  */
+#include "tar.h"
 
 #include <assert.h>
 #include <errno.h>
