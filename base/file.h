@@ -20,8 +20,8 @@ int file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size
 //  What -errno or errno of these means: "is no regular file", or what the system says.
 const char *file_error (int error);
 
-//  ---- kept when the power fails.  Where a file system syncs nothing (EINVAL: pipes and terminals, and folders
-//  of some), there is nothing to wait for, and that is no error.
+//  ---- kept when the power fails.  Where a file system syncs nothing (EINVAL: pipes and terminals, and
+//  folders of some), there is nothing to wait for, and that is no error.
 
 //  The bytes of a file, or the names in a folder.  0 or -errno, with errno.
 int file_sync (int fd);

@@ -35,8 +35,8 @@ s_least (size_t one, size_t other)
     return one < other? one: other;
 }
 
-//  Changes that make one name of the other, for names of up to OPTION_NAME_BYTES_MAX: a character more, less or
-//  another, or two neighbours in the other order.
+//  Changes that make one name of the other, for names of up to OPTION_NAME_BYTES_MAX: a character more, less
+//  or another, or two neighbours in the other order.
 static size_t
 s_distance (const char *left, const char *right)
 {

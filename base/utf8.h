@@ -13,8 +13,8 @@ size_t utf8_sequence (const void *text, size_t size);
 uint32_t utf8_code_point (const uint8_t **at_p);
 
 //  Whether two names are the same text in two Unicode normal forms: a letter and its accent as one character
-//  (NFC), or as two (NFD, as macOS wrote them).  They look the same, and are two files.  Characters beyond the
-//  Basic Multilingual Plane are taken as they are.  False where they are the same bytes; what is no UTF-8
+//  (NFC), or as two (NFD, as macOS wrote them).  They look the same, and are two files.  Characters beyond
+//  the Basic Multilingual Plane are taken as they are.  False where they are the same bytes; what is no UTF-8
 //  equals itself alone.
 bool utf8_is_other_form (const char *left, const char *right);
 

@@ -296,8 +296,8 @@ enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 int catalogue_check_file (int fd, uint64_t bytes);
 //  Makes room for bytes.  The buffer's content is lost, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
-//  Reads exactly size bytes, from offset on; CATALOGUE_HERE: from the file's position.  -ESTALE if the file ends
-//  before.
+//  Reads exactly size bytes, from offset on; CATALOGUE_HERE: from the file's position.  -ESTALE if the file
+//  ends before.
 #define CATALOGUE_HERE UINT64_MAX
 int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".

@@ -30,7 +30,6 @@
 #include "file.h"
 #include "location.h"
 #include "pack_index.h"
-#include "packing_upload.h"
 #include "store.h"
 
 enum {

@@ -23,7 +23,7 @@
  *  16 a file for the tables, the source's own, and what finds rows (about the largest JPEG for each thread).
  *  The same data, seed, chunk and volumes' size make the same pack, byte for byte: its id is a hash of these.
  *
- *  With an address the pack goes to an object store (packing_upload.h): a volume is sent when it is finished,
+ *  With an address the pack goes to an object store (packing_upload.c): a volume is sent when it is finished,
  *  and deleted when the store has it; the index is sent last.  The target holds what a folder's packing
  *  holds, less what has been sent: about the size of the data and one bucket at most.
  *

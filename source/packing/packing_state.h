@@ -144,4 +144,36 @@ typedef struct {
 //  Writes the volumes, from journal.positions on, and deletes the buckets.
 int packing_write_volumes (packing_t *self, const packing_plan_t *plan);
 
+//  ---- to an object store (packing_upload.c)
+
+#define PACKING_UPLOADS_NAME "uploads"
+
+enum { PACKING_UPLOADS = 4 };
+
+//  0, or -errno with a sentence: no such store, no keys, it does not answer ..  packing->upload is NULL then.
+//  Asks the store whether a pack is there.
+int packing_upload_open (packing_t *packing);
+void packing_upload_destroy (packing_upload_t **self_p);
+
+//  The header of the pack that the store held when it was asked; NULL: it held none.
+const pack_header_t *packing_upload_found (const packing_upload_t *self);
+//  -EEXIST, and the sentence that another pack is there now.
+int packing_upload_fail_other (const packing_t *packing);
+//  The same: an object with the index's name is there, and no index.
+int packing_upload_fail_no_pack (const packing_t *packing);
+//  Makes the records, or reads those of a resumed packing.  A new one writes a few bytes to the first
+//  volume's object, so that keys that may not write are told now.
+int packing_upload_begin (packing_upload_t *self);
+//  0, or -EFBIG and a sentence: a volume is larger than a store takes by one PUT.
+int packing_upload_check (const packing_t *packing, const pack_volume_t *volumes, uint32_t count);
+//  Asks the store for the volumes that have records; those that it has are deleted here, if they are there.
+int packing_upload_go_on (packing_upload_t *self, const packing_plan_t *plan);
+bool packing_upload_is_sent (const packing_upload_t *self, uint32_t volume);
+//  The volumes below `end` are finished and durable.  Also looks after those that were handed over before.
+int packing_upload_hand_over (packing_upload_t *self, uint32_t end);
+//  Waits until all volumes are in the store.
+int packing_upload_finish (packing_upload_t *self);
+//  Sends the target's index, which makes it a pack.
+int packing_upload_index (packing_upload_t *self);
+
 #endif

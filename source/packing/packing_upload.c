@@ -1,4 +1,25 @@
-#include "packing_upload.h"
+/*  packing_upload.c -- a pack goes to an object store: each volume when it is finished, the index last.
+ *
+ *  The target of the packing is then a folder for what is under way.  A volume is handed over when the
+ *  journal says that it is durable; a thread works out its SHA-256 and sends it by one PUT, up to
+ *  PACKING_UPLOADS at once.  When the store has confirmed it, its size and version (ETag) are recorded in
+ *  PACKING_FOLDER/uploads, durably, and then the volume is deleted.  When all have been sent, all are asked
+ *  for their first block, size and version, and then the index is sent.  So the store holds an index and all
+ *  that belongs to it, or no index: a whole pack, or none.
+ *
+ *  failure modes:  what may pass is tried again for patience_ms.  Then the packing ends with a sentence, and
+ *                  --resume goes on: a volume with a record is asked for, and not sent again if the store
+ *                  has it as it was sent.  If the process is killed between a PUT and its record, the volume
+ *                  is sent once more.
+ *  on close:       transfers under way are dropped; the store keeps nothing of them.
+ *
+ *  The bucket has no lock.  Just before each PUT the store is asked whether the index of another pack has
+ *  come meanwhile: then nothing more is sent.  What comes between that answer and the end of the PUT is not
+ *  seen.
+ *  Two packings into one prefix that are both under way are seen by the volumes' versions at the end: the one
+ *  that ends last fails, or both.
+ */
+#include "packing_state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -21,7 +21,6 @@
 #include "file.h"
 #include "pack.h"
 #include "pack_index.h"
-#include "packing_upload.h"
 
 enum { OUTPUT_BYTES_MAX = 4 << 20 };
 

@@ -1,5 +1,4 @@
-/*  work_server.c -- one server that `tureen work` lends processors to: connection, handshake and tasks (work.h).
- */
+/*  work_server.c -- a server that `tureen work` lends processors to: connection, handshake, tasks (work.h).  */
 #include "work.h"
 #include <assert.h>
 #include <stdarg.h>

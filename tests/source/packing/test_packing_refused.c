@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "packing_play.h"
-#include "packing_upload.h"
+#include "packing_state.h"
 #include "scratch.h"
 
 #include <sys/file.h>
