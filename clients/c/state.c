@@ -7,7 +7,6 @@
 #include <string.h>
 #include <jansson.h>
 #include <zlib.h>
-#include "base64.h"
 
 static const char *const s_orders [] = { [TUREEN_SHARED] = "shared", [TUREEN_PRIVATE] = "private",
     [TUREEN_LIST] = "list", [TUREEN_SEEDED] = "seeded" };
@@ -31,6 +30,70 @@ state_clear (state_t *self)
 {
     position_taken_clear (&self->taken);
     position_taken_clear (&self->part.cut.taken);
+}
+
+//  --------------------------------------------------------------------------
+//  Base64: bytes as text and back, RFC 4648, with padding, strictly
+
+static const char s_letters [] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+//  Writes (bytes + 2) / 3 * 4 characters and a zero.
+static void
+s_base64_write (const uint8_t *data, size_t bytes, char *text)
+{
+    for (size_t place = 0; place < bytes; place += 3) {
+        size_t count = bytes - place < 3? bytes - place: 3;
+        uint32_t bits = (uint32_t) data [place] << 16;
+        if (count > 1)
+            bits |= (uint32_t) data [place + 1] << 8;
+        if (count > 2)
+            bits |= data [place + 2];
+        for (size_t letter = 0; letter < 4; letter++)
+            *text++ = letter <= count? s_letters [bits >> (18 - 6 * letter) & 63]: '=';
+    }
+    *text = 0;
+}
+
+static size_t
+s_padding (const char *text, size_t length)
+{
+    size_t padding = 0;
+    while (padding < 2 && padding < length && text [length - 1 - padding] == '=')
+        padding++;
+    return padding;
+}
+
+//  0 to 63; or 64: none of them.
+static uint32_t
+s_value (char letter)
+{
+    const char *place = letter? strchr (s_letters, letter): NULL;
+    return place? (uint32_t) (place - s_letters): 64;
+}
+
+//  Decodes length / 4 * 3 - padding bytes.  False: an invalid character, or unused bits that are not 0.
+static bool
+s_base64_read (const char *text, size_t length, uint8_t *data)
+{
+    assert (length % 4 == 0);
+    size_t padding = s_padding (text, length);
+    for (size_t place = 0; place < length; place += 4) {
+        size_t letters = place + 4 == length? 4 - padding: 4;
+        uint32_t bits = 0;
+        for (size_t letter = 0; letter < 4; letter++) {
+            uint32_t value = letter < letters? s_value (text [place + letter]): 0;
+            if (value == 64)
+                return false;
+            bits = bits << 6 | value;
+        }
+        for (size_t byte = 0; byte + 1 < letters; byte++) {
+            *data++ = (uint8_t) (bits >> 16);
+            bits = bits << 8 & 0xffffff;
+        }
+        if (bits && letters < 4)
+            return false;
+    }
+    return true;
 }
 
 //  --------------------------------------------------------------------------
@@ -94,9 +157,9 @@ static char *
 s_words_text (const position_taken_t *taken)
 {
     size_t bytes = taken->word_count * sizeof *taken->words;
-    char *text = malloc (base64_text_bytes (bytes) + 1);
+    char *text = malloc ((bytes + 2) / 3 * 4 + 1);
     if (text)
-        base64_write ((const uint8_t *) taken->words, bytes, text);
+        s_base64_write ((const uint8_t *) taken->words, bytes, text);
     return text;
 }
 
@@ -209,15 +272,15 @@ s_read_order (state_t *self, const json_t *root, message_error_t *error)
 static bool
 s_read_words (position_taken_t *taken, uint64_t samples, const char *text, message_error_t *error)
 {
-    size_t length = strlen (text), bytes;
-    if (!base64_data_bytes (text, length, &bytes) || bytes % sizeof *taken->words
+    size_t length = strlen (text), bytes = length / 4 * 3 - s_padding (text, length);
+    if (length % 4 || bytes % sizeof *taken->words
     ||  bytes / sizeof *taken->words > samples / 64 + (samples % 64 != 0))
         return message_fail (error, "the state's \"words\" have another length than its samples can have");
     taken->words = bytes? malloc (bytes): NULL;
     if (bytes && !taken->words)
         return message_fail (error, "out of memory for the state");
     taken->word_count = bytes / sizeof *taken->words;
-    if (!base64_read (text, length, (uint8_t *) taken->words))
+    if (!s_base64_read (text, length, (uint8_t *) taken->words))
         return message_fail (error, "the state's \"words\" are not base64");
     uint64_t bits = 0;
     for (size_t index = 0; index < taken->word_count; index++)
