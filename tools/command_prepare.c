@@ -1,14 +1,11 @@
-//  `tureen prepare`: runs a pipeline on files, by the server's own code, and writes or times the result.
+//  `tureen prepare`: runs a pipeline on files, by the server's own code, and writes the result.
 
 #include "command.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,19 +15,16 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "catalogue.h"
-#include "clock.h"
 #include "complain.h"
 #include "decoder.h"
 #include "file.h"
 #include "location.h"
 #include "option.h"
 #include "pipeline.h"
-#include "plural.h"
 #include "rlimits.h"
 
 enum {
     EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2,
-    THREADS_MAX = 1024, REPEAT_MAX = 1000000,
     ERROR_BYTES = 400, ALIGNMENT = 64,
     NPY_ALIGNMENT = 64, NPY_PREFIX_BYTES = 10, HEADER_BYTES = 256
 };
@@ -47,9 +41,6 @@ typedef struct {
     uint32_t warnings_max;
     const char *out;                        //  NULL: nothing is written
     uint32_t format;                        //  0: .npy, 1: .ppm
-    bool time;
-    uint32_t threads;
-    uint32_t repeat;
     char **files;
     size_t file_count;
 } options_t;
@@ -91,12 +82,7 @@ static const option_row_t s_rows [] = {
         "and PATH.NAME.npy for masks and further views; bfloat16 as uint16" },
     { "format", "npy|ppm", AT (format),
         "ppm: pictures to look at, of 8 bits (.pgm where there is one channel)",
-        .choices = OPTION_CHOICES ("npy", "ppm") },
-    { "time", NULL, AT (time), "say how many samples a second, reading not counted" },
-    { "threads", "N", AT (threads), NULL, 1, THREADS_MAX },
-    { "repeat", "N", AT (repeat),
-        "of --time: threads (1), and how often each file, each time under the next\n"
-        "epoch and draw (1)", 1, REPEAT_MAX }
+        .choices = OPTION_CHOICES ("npy", "ppm") }
 };
 
 static const option_table_t s_table = { "tureen prepare", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
@@ -107,7 +93,6 @@ static const option_table_t s_table = { "tureen prepare", s_rows, OPTION_ROWS (s
     "  tureen prepare --pipeline '[{\"op\":\"resize\",\"size\":256},"
     "{\"op\":\"center_crop\",\"size\":224}]' \\\n"
     "      --format ppm --out look photo.jpg\n"
-    "  tureen prepare --time --threads 8 --repeat 10 photos/*.jpg\n"
     "\n", .after =
     "\n"
     "Exit status: 0 all prepared, 1 some were not (standard error says which, and why), 2 unusable\n"
@@ -136,8 +121,8 @@ s_finish (options_t *self, const option_result_t *result)
 {
     if (option_given (&s_table, result, "recipe") + option_given (&s_table, result, "pipeline") > 1)
         return complain ("prepare", "--recipe and --pipeline: expected one of them, once");
-    if (!self->out && !self->time)
-        return complain ("prepare", "nothing to do; expected --out FOLDER, or --time");
+    if (!self->out)
+        return complain ("prepare", "nothing to do; expected --out FOLDER");
     if (self->file_count == 0)
         return complain ("prepare", "no file; try: tureen prepare --help");
     if (self->private.id + self->file_count - 1 > UINT32_MAX)
@@ -155,8 +140,7 @@ static int
 s_parse (options_t *self, int argc, char **argv)
 {
     *self = (options_t) {
-        .source = { .fields = { { "image", false } }, .count = 1 }, .warnings_max = UINT32_MAX, .threads = 1,
-        .repeat = 1
+        .source = { .fields = { { "image", false } }, .count = 1 }, .warnings_max = UINT32_MAX
     };
     option_result_t result;
     int status = option_parse (&s_table, self, argc, argv, &result);
@@ -457,7 +441,6 @@ s_write (const char *path, const pipeline_output_t *output, format_t format, con
 
 //  ---- one sample
 
-//  A sample that can be prepared.
 typedef struct {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     pipeline_key_t shared;
@@ -471,17 +454,8 @@ typedef struct {
     uint8_t *version;
     uint8_t *targets [PIPELINE_OUTPUTS_MAX];
     format_t format;
-    sample_t *samples;      //  --time only: those that are good, with their bytes
-    size_t good_count;
     size_t bad_count;
 } run_t;
-
-static void
-s_free_sample (sample_t *sample)
-{
-    for (size_t index = 0; index < PIPELINE_FIELDS_MAX; index++)
-        free ((void *) (uintptr_t) sample->files [index].bytes);
-}
 
 //  The file of a field of the source, 0 being the sample's own.
 static bool
@@ -552,151 +526,11 @@ s_take (run_t *self, size_t index)
 {
     sample_t sample;
     bool good = s_read_sample (self, index, &sample) && s_run_sample (self, index, &sample);
-    if (self->options.out)
-        for (size_t output = 0; good && output < pipeline_outputs (self->options.pipeline); output++)
-            good = s_write_output (self, index, output);
-    if (good && self->samples)
-        self->samples [self->good_count] = sample;
-    else
-        s_free_sample (&sample);
-    self->good_count += good;
-    self->bad_count += !good;
+    for (size_t output = 0; good && output < pipeline_outputs (self->options.pipeline); output++)
+        good = s_write_output (self, index, output);
+    for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
+        free ((void *) (uintptr_t) sample.files [file].bytes);
     return good;
-}
-
-//  ---- --time
-
-typedef struct {
-    uint64_t prepared;
-    double seconds;             //  by the wall
-    double shared_seconds;      //  processor time of all threads in the shared stage
-    double private_seconds;
-} time_result_t;
-
-typedef struct {
-    const run_t *run;
-    atomic_uint_fast64_t *next;         //  of all workers
-    pthread_t thread;
-    decoder_t *decoder;
-    uint8_t *version;
-    uint8_t *target;            //  all outputs, one behind the other
-    time_result_t result;       //  the thread's own
-} worker_t;
-
-static size_t
-s_aligned (size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static void
-s_targets (const worker_t *self, uint8_t *targets [PIPELINE_OUTPUTS_MAX])
-{
-    const pipeline_t *pipeline = self->run->options.pipeline;
-    uint8_t *target = self->target;
-    for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
-        targets [index] = target;
-        target += s_aligned (pipeline_output (pipeline, index)->bytes);
-    }
-}
-
-static void
-s_prepare (worker_t *self, const sample_t *sample, uint64_t round)
-{
-    const options_t *options = &self->run->options;
-    pipeline_key_t shared = sample->shared, private = sample->private;
-    shared.round += round;
-    private.round += round;
-    decoder_sample_t files = { .files = sample->files, .warnings_max = options->warnings_max };
-    char error [ERROR_BYTES];
-    uint8_t *targets [PIPELINE_OUTPUTS_MAX];
-    s_targets (self, targets);
-    double begin = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
-    bool good = decoder_shared (self->decoder, options->pipeline, &shared, &files, self->version, NULL, error,
-        sizeof error) == DECODER_OK;
-    double middle = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
-    good = good && decoder_private (self->decoder, options->pipeline, &private, self->version, targets);
-    double end = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
-    if (!good)
-        return;
-    self->result.prepared++;
-    self->result.shared_seconds += middle - begin;
-    self->result.private_seconds += end - middle;
-}
-
-static void *
-s_run_worker (void *argument)
-{
-    worker_t *self = argument;
-    const run_t *run = self->run;
-    uint64_t all = (uint64_t) run->good_count * run->options.repeat, index;
-    while ((index = atomic_fetch_add_explicit (self->next, 1, memory_order_relaxed)) < all)
-        s_prepare (self, &run->samples [index % run->good_count], index / run->good_count);
-    return NULL;
-}
-
-static bool
-s_equip_worker (worker_t *self, const run_t *run, atomic_uint_fast64_t *next)
-{
-    const pipeline_t *pipeline = run->options.pipeline;
-    size_t bytes = 0;
-    for (size_t index = 0; index < pipeline_outputs (pipeline); index++)
-        bytes += s_aligned (pipeline_output (pipeline, index)->bytes);
-    *self = (worker_t) {
-        .run = run, .next = next, .decoder = decoder_new (), .target = aligned_alloc (ALIGNMENT, bytes),
-        .version = aligned_alloc (ALIGNMENT, s_aligned (pipeline_version_bytes (pipeline)))
-    };
-    return self->decoder && self->target && self->version;
-}
-
-//  False: no memory or threads for it (errno).  Samples that turn out bad under another round are left out of
-//  `prepared`.
-static bool
-s_measure (const run_t *run, time_result_t *result)
-{
-    uint32_t threads = run->options.threads;
-    *result = (time_result_t) { 0 };
-    atomic_uint_fast64_t next = 0;
-    worker_t *workers = calloc (threads, sizeof *workers);
-    bool good = workers;
-    for (uint32_t index = 0; good && index < threads; index++)
-        good = s_equip_worker (&workers [index], run, &next);
-    double begin = clock_seconds (CLOCK_MONOTONIC);
-    uint32_t running = 0;
-    for (int rc = 0; good && running < threads; running += rc == 0) {
-        rc = pthread_create (&workers [running].thread, NULL, s_run_worker, &workers [running]);
-        good = rc == 0;
-        errno = rc? rc: errno;
-    }
-    for (uint32_t index = 0; index < running; index++)
-        pthread_join (workers [index].thread, NULL);
-    result->seconds = clock_seconds (CLOCK_MONOTONIC) - begin;
-    for (uint32_t index = 0; workers && index < threads; index++) {
-        worker_t *worker = &workers [index];
-        result->prepared += worker->result.prepared;
-        result->shared_seconds += worker->result.shared_seconds;
-        result->private_seconds += worker->result.private_seconds;
-        decoder_destroy (&worker->decoder);
-        free (worker->version);
-        free (worker->target);
-    }
-    free (workers);
-    return good;
-}
-
-static bool
-s_time (const run_t *self)
-{
-    time_result_t result;
-    if (!s_measure (self, &result))
-        return complain ("prepare", "--time: %s", strerror (errno));
-    double each = result.prepared? 1e3 / (double) result.prepared: 0;
-    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, "
-        "private stage %.3f ms\n", result.prepared, plural (result.prepared), self->options.threads,
-        self->options.threads == 1? "": "s",
-        (double) result.prepared / result.seconds, each * result.shared_seconds,
-        each * result.private_seconds);
-    return true;
 }
 
 //  ---- all of them
@@ -722,12 +556,11 @@ s_equip (run_t *self)
 {
     const pipeline_t *pipeline = self->options.pipeline;
     self->decoder = decoder_new ();
-    self->version = aligned_alloc (ALIGNMENT, s_aligned (pipeline_version_bytes (pipeline)));
+    size_t units = (pipeline_version_bytes (pipeline) + ALIGNMENT - 1) / ALIGNMENT;
+    self->version = aligned_alloc (ALIGNMENT, units * ALIGNMENT);
     bool good = self->decoder && self->version;
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++)
         good = (self->targets [index] = malloc (pipeline_output (pipeline, index)->bytes)) && good;
-    if (self->options.time)
-        good = (self->samples = calloc (self->options.file_count, sizeof *self->samples)) && good;
     return good || complain ("prepare", "not enough memory");
 }
 
@@ -744,21 +577,15 @@ s_run (run_t *self)
     if (!s_equip (self))
         return EXIT_SOME_BAD;
     for (size_t index = 0; index < self->options.file_count; index++)
-        s_take (self, index);
+        self->bad_count += !s_take (self, index);
     if (self->bad_count)
         complain ("prepare", "%zu of %zu files were not prepared", self->bad_count, self->options.file_count);
-    bool good = self->bad_count == 0;
-    if (self->options.time && self->good_count)
-        good = s_time (self) && good;
-    return good? 0: EXIT_SOME_BAD;
+    return self->bad_count? EXIT_SOME_BAD: 0;
 }
 
 static void
 s_clear (run_t *self)
 {
-    for (size_t index = 0; self->samples && index < self->good_count; index++)
-        s_free_sample (&self->samples [index]);
-    free (self->samples);
     for (size_t index = 0; index < PIPELINE_OUTPUTS_MAX; index++)
         free (self->targets [index]);
     free (self->version);
@@ -773,7 +600,7 @@ int
 command_prepare (int argc, char **argv)
 {
     complain_begin ();
-    run_t run = { .good_count = 0 };
+    run_t run = { .bad_count = 0 };
     int status = s_parse (&run.options, argc, argv);
     if (status < 0)
         status = s_run (&run);

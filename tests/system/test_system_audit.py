@@ -245,7 +245,7 @@ class Command(unittest.TestCase):
         fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
         for path in (fifo, "/dev/null"):
-            for command in (["audit"], ["prepare", "--time"], ["serve", "--config"],
+            for command in (["audit"], ["prepare", "--out", self.folder], ["serve", "--config"],
                             ["read", "--dataset", "a", "--order", "list", "--list"],
                             ["read", "--dataset", "a", "--state"]):
                 with self.subTest(path=path, command=command):

@@ -142,18 +142,11 @@ class Prepare(SystemTest):
         self.assertIn("1 of 3 files were not prepared", done.stderr)
         self.assertEqual(len([name for name in self.written() if name.endswith(".npy")]), 2)
 
-    def test_time_says_how_many_a_second(self):
-        output = self.good("--time", "--threads", 2, "--repeat", 3, *self.files)
-        self.assertRegex(output, r"^36 samples, 2 threads: \d+ a second; processor time of one: shared stage "
-                         r"\d+\.\d+ ms, "
-                                 r"private stage \d+\.\d+ ms\n$")
-        self.assertEqual(self.written(), [])
-
     def test_unusable_arguments_say_what_was_expected(self):
         file = self.files[0]
         for arguments, expected in (
                 (["--out", self.out], "no file"),
-                ([file], "nothing to do; expected --out FOLDER, or --time"),
+                ([file], "nothing to do; expected --out FOLDER"),
                 (["--out", self.out, "--recipe", "nonsense", file], 'unknown recipe "nonsense"'),
                 (["--out", self.out, "--pipeline", "[{]", file], "not JSON"),
                 (["--out", self.out, "--pipeline", '[{"op":"crop"}]', file], 'unknown operation "crop"'),
@@ -171,8 +164,7 @@ class Prepare(SystemTest):
                 (["--out", self.out, file, file], "given twice"),
                 (["--out", self.out, file + ".not"], "there is no file"),
                 (["--out", self.out, self.data], "Is a directory"),
-                (["--out", self.out, "--nonsense", file], "unknown option '--nonsense'"),
-                (["--threads", "0", "--time", file], "--threads '0': expected a number from 1")):
+                (["--out", self.out, "--nonsense", file], "unknown option '--nonsense'")):
             done = prepare(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("tureen prepare: ", done.stderr)
