@@ -161,9 +161,9 @@ extern const loops_t loops_avx2;        //  in builds with TUREEN_AVX2
 
 //  ---- finish: one row, whatever the format, with AVX2, FMA and F16C
 //
-//  They read and write no byte outside the row.  8-bit rows are done 32 pixels at a time, others 16 at a time,
-//  so that the channels take turns in the same way each time.  What is left at the end of a row is done by
-//  doing its last pixels again; a row that is shorter than one step, in a buffer of its own.
+//  They read and write no byte outside the row.  8-bit rows are done 32 pixels at a time, others 16 at a
+//  time, so that the channels take turns in the same way each time.  What is left at the end of a row is done
+//  by doing its last pixels again; a row that is shorter than one step, in a buffer of its own.
 
 //  What all rows of an image have in common.
 typedef struct {

@@ -31,7 +31,7 @@ static struct {
     remote_workers_t *workers;
     int64_t now_ms;
     bool is_out [TASKS], is_checking;
-    uint64_t last [LAST], digests [GOLDEN_SAMPLES];     //  the last tasks that were sent; what is right
+    uint64_t last [LAST], digests [BUILD_CHECK_SAMPLES];     //  the last tasks that were sent; what is right
     size_t sent, to_last;
 } s_server;
 
@@ -205,13 +205,13 @@ s_hello (uint8_t peer, uint8_t how)
 static void
 s_answer (uint8_t peer, uint8_t how)
 {
-    const char *names [GOLDEN_SAMPLES];
-    uint64_t digests [GOLDEN_SAMPLES];
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++) {
-        names [index] = golden_name (index);
+    const char *names [BUILD_CHECK_SAMPLES];
+    uint64_t digests [BUILD_CHECK_SAMPLES];
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++) {
+        names [index] = build_check_name (index);
         digests [index] = s_server.digests [index] + (how == 255);
     }
-    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
+    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, BUILD_CHECK_SAMPLES, digests));
 }
 
 static void

@@ -14,10 +14,10 @@
 #include <stdint.h>
 #include <zmq.h>
 #include "address.h"
+#include "build_check.h"
 #include "catalogue.h"
 #include "credentials.h"
 #include "dealer.h"
-#include "golden.h"
 #include "pipeline.h"
 #include "work_message.h"
 
@@ -31,7 +31,7 @@ typedef struct work_task {
     uint64_t session;                   //  of the server's connections: answers of earlier ones are dropped
     uint64_t arrived_ns;                //  clock.h
     bool is_golden;
-    uint64_t nonce, digests [GOLDEN_SAMPLES];   //  golden
+    uint64_t nonce, digests [BUILD_CHECK_SAMPLES];   //  golden
     bool is_made;
     //  a sample
     uint64_t number;

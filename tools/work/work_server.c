@@ -1,4 +1,4 @@
-/*  work_server.c -- a server that `tureen work` lends processors to: connection, handshake, tasks (work.h).  */
+/*  work_server.c -- a server that `tureen work` lends processors to: its connection and tasks (work.h).  */
 #include "work.h"
 #include <assert.h>
 #include <stdarg.h>
@@ -393,11 +393,11 @@ work_server_take (work_server_t *self)
 static void
 s_answer_golden (work_server_t *self, const work_task_t *task)
 {
-    const char *names [GOLDEN_SAMPLES];
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
-        names [index] = golden_name (index);
+    const char *names [BUILD_CHECK_SAMPLES];
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
+        names [index] = build_check_name (index);
     //  Without memory it stays silent, and the server ends the handshake.
-    char *text = task->is_made? work_message_write_answer (names, GOLDEN_SAMPLES, task->digests): NULL;
+    char *text = task->is_made? work_message_write_answer (names, BUILD_CHECK_SAMPLES, task->digests): NULL;
     if (text)
         s_send (self, WIRE_WORK_ANSWER, 0, text);
     free (text);

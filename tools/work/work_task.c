@@ -153,7 +153,7 @@ work_task_carry_out (void *context, void *argument)
     worker_t *worker = context;
     work_task_t *task = argument;
     if (task->is_golden)
-        task->is_made = golden_make (worker->decoder, task->nonce, task->digests);
+        task->is_made = build_check_make (worker->decoder, task->nonce, task->digests);
     else
         s_prepare (worker->decoder, task);
     uint64_t now_ns = clock_thread_ns ();

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "golden.h"
+#include "build_check.h"
 #include "outbox.h"
 #include "work_message.h"
 
@@ -37,7 +37,7 @@ typedef struct {
     size_t datasets;                    //  that it reads by itself, by their fingerprints; "": it cannot
     char fingerprints [WIRE_WORK_DATASETS_MAX][WIRE_WORK_FINGERPRINT + 1];
     uint64_t nonce;
-    uint64_t digests [GOLDEN_SAMPLES];  //  its answer
+    uint64_t digests [BUILD_CHECK_SAMPLES];  //  its answer
     int64_t begun_ms, heard_ms;
     uint32_t known [WIRE_WORK_PIPELINES_MAX];   //  numbers of pipelines, each in its place
     size_t out;                         //  tasks that it has, those among them that others do by now

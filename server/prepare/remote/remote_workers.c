@@ -334,12 +334,13 @@ static bool
 s_answer (remote_workers_t *self, remote_worker_t *worker, const remote_message_t *message,
     refusal_t *refusal)
 {
-    const char *names [GOLDEN_SAMPLES];
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
-        names [index] = golden_name (index);
+    const char *names [BUILD_CHECK_SAMPLES];
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
+        names [index] = build_check_name (index);
     if (worker->state != REMOTE_WORKER_CHALLENGED)
         return refuse (refusal, "bad_request", "no answer is expected now");
-    if (!work_message_read_answer (&message->frames [1], names, GOLDEN_SAMPLES, worker->digests, refusal))
+    if (!work_message_read_answer (&message->frames [1], names, BUILD_CHECK_SAMPLES, worker->digests,
+            refusal))
         return false;
     remote_worker_move (worker, REMOTE_WORKER_CHECKED);
     s_check_next (self);
@@ -352,10 +353,10 @@ s_differs (const remote_worker_t *worker, const uint64_t *digests, char *text, s
 {
     size_t used = 0;
     text [0] = 0;
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
         if (worker->digests [index] != digests [index] && used < text_bytes)
             used += (size_t) snprintf (text + used, text_bytes - used, "%s%s", used? "; ": "",
-                golden_name (index));
+                build_check_name (index));
     return used > 0;
 }
 

@@ -27,9 +27,9 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "broker.h"
+#include "build_check.h"
 #include "catalogue.h"
 #include "dataset.h"
-#include "golden.h"
 #include "log.h"
 #include "outbox.h"
 #include "request.h"

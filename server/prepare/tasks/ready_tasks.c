@@ -119,7 +119,7 @@ static void
 s_make_golden (side_task_t *side_task, decoder_t *decoder)
 {
     ready_tasks_golden_t *golden = (ready_tasks_golden_t *) side_task;
-    golden->is_made = golden_make (decoder, golden->nonce, golden->digests);
+    golden->is_made = build_check_make (decoder, golden->nonce, golden->digests);
 }
 
 static void

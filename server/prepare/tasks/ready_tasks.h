@@ -15,8 +15,8 @@
  */
 #ifndef READY_TASKS_H
 #define READY_TASKS_H
+#include "build_check.h"
 #include "dataset.h"
-#include "golden.h"
 #include "pool.h"
 #include "remote_workers.h"
 #include "task.h"
@@ -27,7 +27,7 @@ enum { READY_TASKS_A_THREAD = 2, READY_TASKS_PATIENCE = 8, READY_TASKS_PATIENCE_
 typedef struct {
     side_task_t side_task;              //  first, so that it leads back here
     task_t task;
-    uint64_t nonce, digests [GOLDEN_SAMPLES];
+    uint64_t nonce, digests [BUILD_CHECK_SAMPLES];
     bool is_made;
 } ready_tasks_golden_t;
 

@@ -133,7 +133,7 @@ static struct {
     size_t checks;
     bool is_starved;                            //  the last result
     size_t done [TASKS], undone [TASKS];        //  of each task, how often
-    uint64_t digests [GOLDEN_SAMPLES];
+    uint64_t digests [BUILD_CHECK_SAMPLES];
 } s_server;
 
 static int64_t
@@ -177,7 +177,7 @@ s_begin (void **state)
     s_fingerprint = NULL;
     s_server.log.descriptor = STDERR_FILENO;
     s_server.now_ms = 1000;
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
         s_server.digests [index] = 1000 + index;
     char error [256];
     json_t *list = json_loads ("[{\"op\":\"resize\",\"size\":[2,3]},{\"share\":true},{\"op\":\"flip\"}]", 0,
@@ -230,11 +230,11 @@ s_say_text (uint8_t peer, wire_kind_t kind, char *text)
 static void
 s_answer_challenge (uint8_t peer, const uint64_t *digests)
 {
-    const char *names [GOLDEN_SAMPLES];
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
-        names [index] = golden_name (index);
+    const char *names [BUILD_CHECK_SAMPLES];
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
+        names [index] = build_check_name (index);
     assert_non_null (s_last (peer, WIRE_WORK_CHALLENGE));
-    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
+    s_say_text (peer, WIRE_WORK_ANSWER, work_message_write_answer (names, BUILD_CHECK_SAMPLES, digests));
 }
 
 static void
@@ -326,7 +326,7 @@ static void
 another_build_is_refused (void **state)
 {
     (void) state;
-    uint64_t digests [GOLDEN_SAMPLES];
+    uint64_t digests [BUILD_CHECK_SAMPLES];
     memcpy (digests, s_server.digests, sizeof digests);
     digests [1] ^= 1;
     s_hello (0, 2);
@@ -335,8 +335,8 @@ another_build_is_refused (void **state)
     remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
     assert_null (s_last (0, WIRE_WORK_WELCOME));
     const char *reason = s_last (0, WIRE_WORK_REFUSED)->text;
-    assert_non_null (strstr (reason, golden_name (1)));
-    assert_null (strstr (reason, golden_name (0)));
+    assert_non_null (strstr (reason, build_check_name (1)));
+    assert_null (strstr (reason, build_check_name (0)));
     assert_non_null (strstr (reason, "the worker has tureen 0, the server tureen"));
     assert_false (s_give (0));
     assert_int_equal (s_server.lent, 0);
@@ -623,7 +623,7 @@ static void
 in_a_full_table_the_dismissed_leave_last (void **state)
 {
     (void) state;
-    const uint64_t others [GOLDEN_SAMPLES] = { 0 };
+    const uint64_t others [BUILD_CHECK_SAMPLES] = { 0 };
     for (uint8_t peer = 0; peer < REMOTE_WORKERS_MAX; peer++) {
         s_hello (peer, 1);
         if (peer >= 3)

@@ -328,11 +328,11 @@ s_say_text (wire_kind_t kind, char *text)
 static void
 s_come (void)
 {
-    const char *names [GOLDEN_SAMPLES];
-    uint64_t digests [GOLDEN_SAMPLES] = { 0 };
+    const char *names [BUILD_CHECK_SAMPLES];
+    uint64_t digests [BUILD_CHECK_SAMPLES] = { 0 };
     static uint8_t last;
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
-        names [index] = golden_name (index);
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
+        names [index] = build_check_name (index);
     last = last < 255? last + 1: 1;
     s.peer = last;
     s.is_welcome = s.is_refused = false;
@@ -341,7 +341,7 @@ s_come (void)
     s.beat_ns = s.now_ns;
     work_hello_t hello = { .processors = s.scene.processors, .name = "box", .libraries = "tureen 0" };
     s_say_text (WIRE_WORK_HELLO, work_message_write_hello (&hello));
-    s_say_text (WIRE_WORK_ANSWER, work_message_write_answer (names, GOLDEN_SAMPLES, digests));
+    s_say_text (WIRE_WORK_ANSWER, work_message_write_answer (names, BUILD_CHECK_SAMPLES, digests));
 }
 
 static void

@@ -1,4 +1,4 @@
-#include "golden.h"
+#include "build_check.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,7 +232,7 @@ typedef struct {
 } sample_t;
 
 #define FILE_OF(array) (array), sizeof (array)
-static const sample_t s_samples [GOLDEN_SAMPLES] = {
+static const sample_t s_samples [BUILD_CHECK_SAMPLES] = {
     { "JPEG, random crop", CROP, FILE_OF (s_baseline) },
     { "JPEG, colours", COLOUR, FILE_OF (s_baseline) },
     { "JPEG, point operations", POINTS, FILE_OF (s_baseline) },
@@ -250,9 +250,9 @@ static const sample_t s_samples [GOLDEN_SAMPLES] = {
 };
 
 const char *
-golden_name (size_t index)
+build_check_name (size_t index)
 {
-    assert (index < GOLDEN_SAMPLES);
+    assert (index < BUILD_CHECK_SAMPLES);
     return s_samples [index].name;
 }
 
@@ -287,9 +287,9 @@ s_decode (decoder_t *decoder, const sample_t *golden, const pipeline_t *pipeline
 }
 
 bool
-golden_make (decoder_t *decoder, uint64_t nonce, uint64_t digests [GOLDEN_SAMPLES])
+build_check_make (decoder_t *decoder, uint64_t nonce, uint64_t digests [BUILD_CHECK_SAMPLES])
 {
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++) {
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++) {
         const pipeline_t *pipeline;
         char error [ERROR_BYTES];
         json_t *list = json_loads (s_samples [index].pipeline, 0, NULL);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "golden.h"
+#include "build_check.h"
 
 static size_t s_decoded, s_failed;
 
@@ -35,18 +35,18 @@ static void
 they_depend_on_the_number (void **state)
 {
     (void) state;
-    uint64_t one [GOLDEN_SAMPLES], again [GOLDEN_SAMPLES], other [GOLDEN_SAMPLES];
+    uint64_t one [BUILD_CHECK_SAMPLES], again [BUILD_CHECK_SAMPLES], other [BUILD_CHECK_SAMPLES];
     decoder_t *decoder = decoder_new ();
-    assert_true (golden_make (decoder, 1, one));
+    assert_true (build_check_make (decoder, 1, one));
     assert_int_equal (s_failed, 0);
-    assert_int_equal (s_decoded, GOLDEN_SAMPLES);
-    assert_true (golden_make (decoder, 1, again) && golden_make (decoder, 2, other));
+    assert_int_equal (s_decoded, BUILD_CHECK_SAMPLES);
+    assert_true (build_check_make (decoder, 1, again) && build_check_make (decoder, 2, other));
     assert_memory_equal (one, again, sizeof one);
     size_t differing = 0;
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
         differing += one [index] != other [index];
-    assert_int_equal (differing, GOLDEN_SAMPLES - 2);           //  but for the inexact one and the array
-    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+    assert_int_equal (differing, BUILD_CHECK_SAMPLES - 2);           //  but for the inexact one and the array
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
         for (size_t before = 0; before < index; before++)
             assert_true (one [index] != one [before]);
     decoder_destroy (&decoder);
