@@ -1,8 +1,26 @@
 #include "build_check.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sodium.h>
+#include <jpeglib.h>
+#ifdef TUREEN_PNG
+#include <png.h>
+#endif
+#ifdef TUREEN_SNDFILE
+#include <sndfile.h>
+#endif
+#ifdef TUREEN_SOXR
+#include <soxr.h>
+#endif
+#ifdef TUREEN_TIFF
+#include <tiffio.h>
+#endif
+#ifdef TUREEN_WEBP
+#include <webp/decode.h>
+#endif
+#include "build_version.h"
 
 //  The bytes of the golden samples' files.
 //
@@ -307,4 +325,38 @@ build_check_make (decoder_t *decoder, uint64_t nonce, uint64_t digests [BUILD_CH
             return false;
     }
     return true;
+}
+
+//  ---- libraries
+
+enum { WEBP_BYTES = 32, TIFF_BYTES = 32 };
+
+#define TEXT_OF(macro) #macro
+#define TEXT(macro) TEXT_OF (macro)
+
+void
+build_check_libraries (char text [BUILD_CHECK_LIBRARIES_BYTES])
+{
+    const char *png = "no libpng", *audio = "no libsndfile", *soxr = "no libsoxr";
+    char webp [WEBP_BYTES] = "no libwebp", tiff [TIFF_BYTES] = "no libtiff";
+#ifdef TUREEN_PNG
+    png = "libpng " PNG_LIBPNG_VER_STRING;
+#endif
+#ifdef TUREEN_WEBP
+    int version = WebPGetDecoderVersion ();
+    snprintf (webp, sizeof webp, "libwebp %d.%d.%d", version >> 16 & 255, version >> 8 & 255, version & 255);
+#endif
+#ifdef TUREEN_TIFF
+    char number [TIFF_BYTES / 2] = "";       //  of "LIBTIFF, Version 4.5.0" and a copyright
+    sscanf (TIFFGetVersion (), "%*s %*s %15s", number);
+    snprintf (tiff, sizeof tiff, "libtiff %s", number);
+#endif
+#ifdef TUREEN_SNDFILE
+    audio = sf_version_string ();
+#endif
+#ifdef TUREEN_SOXR
+    soxr = soxr_version ();
+#endif
+    snprintf (text, BUILD_CHECK_LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s, %s, %s",
+        build_version (), TEXT (LIBJPEG_TURBO_VERSION), png, webp, tiff, audio, soxr);
 }

@@ -21,4 +21,10 @@ const char *build_check_name (size_t index);
 //  one.  A few milliseconds.  False: no memory.
 bool build_check_make (decoder_t *decoder, uint64_t nonce, uint64_t digests [BUILD_CHECK_SAMPLES]);
 
+//  Which libraries this build decodes with: "tureen 0.1.0, libjpeg-turbo 2.1.5, libpng 1.6.39, libwebp
+//  1.2.4, libtiff 4.5.0, libsndfile-1.2.0, libsoxr-0.1.3"; a codec that the build lacks is "no libpng".
+//  Always ended.
+enum { BUILD_CHECK_LIBRARIES_BYTES = 176 };
+void build_check_libraries (char text [BUILD_CHECK_LIBRARIES_BYTES]);
+
 #endif

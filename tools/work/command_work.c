@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include "build_check.h"
 #include "catalogue.h"
 #include "clock.h"
 #include "complain.h"
 #include "fairness.h"
-#include "libraries.h"
 #include "option.h"
 #include "pool.h"
 #include "work.h"
@@ -187,7 +187,7 @@ s_prepare_server (work_t *self, work_server_t *server, const work_hello_t *hello
     server->hello.processors = self->threads;
     if (gethostname (server->hello.name, sizeof server->hello.name - 1))
         snprintf (server->hello.name, sizeof server->hello.name, "unnamed");
-    libraries_write (server->hello.libraries);
+    build_check_libraries (server->hello.libraries);
     fairness_add (self->fairness, server->weight);
     return true;
 }

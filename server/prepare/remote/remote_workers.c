@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include <zmq.h>
-#include "libraries.h"
+#include "build_check.h"
 #include "pack_index.h"
 #include "remote_worker.h"
 #include "utf8.h"
@@ -364,14 +364,14 @@ void
 remote_workers_checked (remote_workers_t *self, const uint64_t *digests, int64_t now_ms)
 {
     remote_worker_t *worker = self->checking;
-    char differs [WORK_TEXT_BYTES / 2], reason [WORK_REASON_BYTES], libraries [LIBRARIES_BYTES];
+    char differs [WORK_TEXT_BYTES / 2], reason [WORK_REASON_BYTES], libraries [BUILD_CHECK_LIBRARIES_BYTES];
     self->is_checking = false;
     self->checking = NULL;
     if (worker && !digests)
         s_refuse (self, worker, "the server has no memory for golden samples: try again", now_ms);
     else
     if (worker && s_differs (worker, digests, differs, sizeof differs)) {
-        libraries_write (libraries);
+        build_check_libraries (libraries);
         snprintf (reason, sizeof reason, "it decodes other pixels than this server (%s): install the "
             "server's build; the worker has %s, the server %s", differs, worker->libraries, libraries);
         s_refuse (self, worker, reason, now_ms);
