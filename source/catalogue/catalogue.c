@@ -680,13 +680,6 @@ catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset)
     return 0;
 }
 
-size_t
-catalogue_stem (const char *name)
-{
-    const char *dot = strrchr (name, '.');
-    return dot? (size_t) (dot - name): strlen (name);
-}
-
 bool
 catalogue_name_is_valid (const char *name, size_t length)
 {

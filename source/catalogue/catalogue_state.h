@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <string.h>
 #include "catalogue.h"
 #include "pack_format.h"
 #include "block_cache.h"
@@ -195,6 +196,13 @@ typedef struct draft {
 int catalogue_walk (draft_t *draft);
 //  Lists the objects of the field's store.
 int catalogue_listing_fetch (draft_t *draft, field_t *field);
+//  Where the list of a store is kept on the local disk.  0, or -errno and NULL (block_data_open).
+int catalogue_listing_open (block_data_t **blocks_p, const store_t *store, block_cache_t *cache);
+//  Fills an empty listing with the kept list, and tells when that was made.  0; -ENODATA: no list is kept;
+//  -ENOMEM.
+int catalogue_listing_load (store_listing_t *listing, block_data_t *blocks, int64_t *listed_s_p);
+//  Keeps it there, as far as there is room.
+void catalogue_listing_keep (const store_listing_t *listing, block_data_t *blocks, int64_t listed_s);
 //  The whole of an object of field 0's store, and a zero behind it; *text_p is the caller's.
 int catalogue_listing_read (const draft_t *draft, const store_object_t *object, char **text_p);
 //  Notes every object's version, and frees the lists.
@@ -305,7 +313,12 @@ extern const char catalogue_image_extensions [];
 //  Whether the text is one of these lists.
 bool catalogue_extensions_are_valid (const char *extensions);
 //  Length of a file name up to its last dot.
-size_t catalogue_stem (const char *name);
+static inline size_t
+catalogue_stem (const char *name)
+{
+    const char *dot = strrchr (name, '.');
+    return dot? (size_t) (dot - name): strlen (name);
+}
 //  Letters, digits, '_', and short enough.
 bool catalogue_name_is_valid (const char *name, size_t length);
 //  Whether a name of a field or a label is taken.

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "catalogue_state.h"
 #include "scratch.h"
-#include "store_listing_kept.h"
 
 enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, HEAD_BYTES = 64, OBJECTS = 500, NAME_BYTES = 20, DIGITS = 100000000,
@@ -29,7 +29,7 @@ static block_data_t *
 s_open (block_cache_t *cache, const store_t *store)
 {
     block_data_t *blocks;
-    assert_int_equal (store_listing_kept_open (&blocks, store, cache), 0);
+    assert_int_equal (catalogue_listing_open (&blocks, store, cache), 0);
     assert_non_null (blocks);
     return blocks;
 }
@@ -99,7 +99,7 @@ s_assert_kept (block_data_t *blocks, const store_listing_t *expected, int64_t ex
 {
     store_listing_t listing = { 0 };
     int64_t listed_s = 0;
-    assert_int_equal (store_listing_kept_load (&listing, blocks, &listed_s), expected? 0: -ENODATA);
+    assert_int_equal (catalogue_listing_load (&listing, blocks, &listed_s), expected? 0: -ENODATA);
     assert_int_equal (listing.count, expected? expected->count: 0);
     assert_int_equal (listing.text_used, expected? expected->text_used: 0);
     if (expected) {
@@ -119,7 +119,7 @@ test_the_last_list_is_loaded (void **state)
     s_assert_kept (world->blocks [1], NULL, 0);
     for (unsigned round = 0; round < sizeof counts / sizeof *counts; round++) {
         const store_listing_t *listing = s_listing (counts [round], round);
-        store_listing_kept_write (listing, world->blocks [round % 2], 1000 + round);
+        catalogue_listing_keep (listing, world->blocks [round % 2], 1000 + round);
         s_assert_kept (world->blocks [0], listing, 1000 + round);
         s_assert_kept (world->blocks [1], listing, 1000 + round);
     }
@@ -148,10 +148,10 @@ test_a_list_that_is_not_whole_is_none (void **state)
     const store_listing_t *listing = s_listing (OBJECTS, 2);
     size_t bytes = HEAD_BYTES + listing->count * sizeof (store_object_t) + listing->text_used,
         whole = block_data_next (0, bytes);
-    store_listing_kept_write (listing, blocks, 5);
+    catalogue_listing_keep (listing, blocks, 5);
     s_read (blocks, whole, other);
     listing = s_listing (OBJECTS, 1);
-    store_listing_kept_write (listing, blocks, 5);
+    catalogue_listing_keep (listing, blocks, 5);
     s_read (blocks, whole, memory);
     //  In the head: the kind, both sizes and the checksum, not the time between them.
     for (size_t at = 0; at < bytes; at += at < HEAD_BYTES? 1: 211) {
