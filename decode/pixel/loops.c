@@ -180,7 +180,7 @@ s_turn_hue (colour_block_t *block, size_t count, int32_t shift)
     }
 }
 
-//  ---- elastic
+//  ---- remap: each pixel displaced
 
 INSTRUMENT_ROWS static void
 s_look (float *restrict places, const float *at, const float *displacement, float half, size_t count)
@@ -202,7 +202,7 @@ s_corner (const image_t *source, int64_t row, int64_t column, uint32_t channels,
 
 //  The terms in torch's order: upper left, upper right, lower left, lower right.
 static inline void
-s_mix_pixel (const elastic_t *self, const image_t *source, float x, float y, uint32_t channels,
+s_mix_pixel (const remap_elastic_t *self, const image_t *source, float x, float y, uint32_t channels,
     uint8_t *target)
 {
     float left = floorf (x), top = floorf (y);
@@ -227,7 +227,7 @@ s_mix_pixel (const elastic_t *self, const image_t *source, float x, float y, uin
 }
 
 INSTRUMENT_ROWS static void
-s_mix (const elastic_t *self, const image_t *source, const elastic_places_t *places, size_t count,
+s_mix (const remap_elastic_t *self, const image_t *source, const elastic_places_t *places, size_t count,
     uint8_t *target)
 {
     for (size_t index = 0; index < count; index++)

@@ -7,7 +7,7 @@
  *  wherever it is computed.  Those of finish and resize for newer machines are written out: finish_avx2.c,
  *  resize_avx2.c.
  *
- *  For blur, colour, elastic, finish, resize and jpeg_entropy alone, which take simd_loops.
+ *  For blur, colour, finish, remap, resize and jpeg_entropy alone, which take simd_loops.
  */
 #ifndef LOOPS_H
 #define LOOPS_H
@@ -18,11 +18,11 @@
 #include <string.h>
 #include <jpeglib.h>
 #include "colour.h"
-#include "elastic.h"
 #include "finish.h"
 #include "image.h"
 #include "instrument.h"
 #include "jpeg_lookup.h"
+#include "remap.h"
 
 //  ---- blur
 
@@ -77,7 +77,7 @@ colour_blend (int32_t from, int32_t to, float factor)
     return (uint8_t) (int32_t) value;
 }
 
-//  ---- elastic
+//  ---- remap: each pixel displaced
 
 enum { ELASTIC_BLOCK = 256 };       //  columns that are looked up together
 
@@ -89,8 +89,8 @@ typedef struct {
 typedef struct {
     //  places = ((at + displacement) + 1) x half - 0.5
     void (*look) (float *places, const float *at, const float *displacement, float half, size_t count);
-    void (*mix) (const elastic_t *self, const image_t *source, const elastic_places_t *places, size_t count,
-        uint8_t *target);
+    void (*mix) (const remap_elastic_t *self, const image_t *source, const elastic_places_t *places,
+        size_t count, uint8_t *target);
 } elastic_loops_t;
 
 //  ---- MCUs of a JPEG's coded data, decoded or walked over (codec/jpeg_entropy.h)

@@ -2,13 +2,12 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include "affine.h"
 #include "augment.h"
 #include "blur.h"
 #include "decoder.h"
-#include "elastic.h"
 #include "geometry.h"
 #include "instrument.h"
+#include "remap.h"
 #include "warp.h"
 
 bool
@@ -642,7 +641,7 @@ s_sharpen (passage_t *self, double factor)
 static stage_status_t
 s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
 {
-    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
+    remap_affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
         .height = warp->height, .width = warp->width };
     memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
     affine.is_perspective = warp->is_perspective;
@@ -655,7 +654,7 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
         status = s_open_beside (self, warp->height, warp->width, &image, &room);
     if (status)
         return status;
-    affine_run (&affine, &image, self->stage->rooms [room].data);
+    remap_affine (&affine, &image, self->stage->rooms [room].data);
     s_enter (self, room, warp->height, warp->width);
     return STAGE_DONE;
 }
@@ -693,11 +692,11 @@ s_elastic (passage_t *self, const operation_t *operation)
         return s_no_memory (self);
     keyed_random_t random = s_random (self, operation);
     warp_draw_field (operation, height, width, &random, field->data);
-    elastic_t elastic = { .across = field->data,
+    remap_elastic_t elastic = { .across = field->data,
         .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
     elastic.down = elastic.across + (size_t) height * width;
     s_fill (self, operation->edge.fill, operation->edge.mask_fill, elastic.fill);
-    elastic_run (&elastic, &image, self->stage->rooms [room].data);
+    remap_elastic (&elastic, &image, self->stage->rooms [room].data);
     s_enter (self, room, height, width);
     return STAGE_DONE;
 }

@@ -27,9 +27,9 @@ typedef enum { WARP_NOTHING, WARP_HALF_TURN, WARP_MATRIX } warp_kind_t;
 //  A map of an image.
 typedef struct {
     warp_kind_t kind;
-    double matrix [6];              //  of affine.h; of WARP_MATRIX
+    double matrix [6];              //  of remap.h; of WARP_MATRIX
     bool is_perspective;
-    double vanishing [2];           //  of affine.h; of a perspective
+    double vanishing [2];           //  of remap.h; of a perspective
     bool is_exact;                  //  pixels move to pixels, so it is done to the nearest
     uint32_t height;                //  of the result; sides above UINT32_MAX come as that
     uint32_t width;
@@ -63,7 +63,7 @@ warp_t warp_draw (const operation_t *operation, uint32_t height, uint32_t width,
 
 //  How many floats warp_draw_field needs room for.
 size_t warp_field_floats (uint32_t height, uint32_t width);
-//  The field of elastic_transform (elastic.h): first the displacements of height x width pixels across, then
+//  The field of elastic_transform (remap.h): first the displacements of height x width pixels across, then
 //  those down.  torchvision's get_params, but for the order in which a blur adds up: here down, then across.
 //  Order of the draws: each number gives two of noise, from its lower and from its upper half; all of the
 //  noise across, row by row, then that down.

@@ -5,15 +5,14 @@
 #define STAGE_MODEL_H
 #include <stdio.h>
 #include <string.h>
-#include "affine.h"
 #include "augment.h"
 #include "blur.h"
 #include "decoder.h"
-#include "elastic.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
 #include "plan.h"
+#include "remap.h"
 #include "warp.h"
 
 typedef struct {
@@ -200,7 +199,7 @@ model_blur (const operation_t *operation, model_image_t *image, keyed_random_t *
 static inline void
 model_warp (const model_t *self, const operation_t *operation, model_image_t *image, const warp_t *warp)
 {
-    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !self->is_mask && !warp->is_exact,
+    remap_affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !self->is_mask && !warp->is_exact,
         .height = warp->height, .width = warp->width };
     const double half [6] = { -1, 0, image->width, 0, -1, image->height };
     memcpy (affine.matrix, warp->kind == WARP_HALF_TURN? half: warp->matrix, sizeof affine.matrix);
@@ -213,7 +212,7 @@ model_warp (const model_t *self, const operation_t *operation, model_image_t *im
         return;
     model_image_t made = model_image (warp->height, warp->width, image->channels);
     image_t view = model_view (image);
-    affine_run (&affine, &view, made.pixels);
+    remap_affine (&affine, &view, made.pixels);
     model_replace (image, made);
 }
 
@@ -223,14 +222,14 @@ model_elastic (const model_t *self, const operation_t *operation, model_image_t 
 {
     float *field = malloc (warp_field_floats (image->height, image->width) * sizeof *field);
     warp_draw_field (operation, image->height, image->width, random, field);
-    elastic_t elastic = { .across = field, .down = field + (size_t) image->height * image->width,
+    remap_elastic_t elastic = { .across = field, .down = field + (size_t) image->height * image->width,
         .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
     memcpy (elastic.fill, operation->edge.fill, sizeof elastic.fill);
     if (self->is_mask)
         elastic.fill [0] = operation->edge.mask_fill;
     model_image_t made = model_image (image->height, image->width, image->channels);
     image_t view = model_view (image);
-    elastic_run (&elastic, &view, made.pixels);
+    remap_elastic (&elastic, &view, made.pixels);
     free (field);
     model_replace (image, made);
 }

@@ -5,15 +5,15 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "pipelines.h"
-#include "affine.h"
 #include "augment.h"
 #include "blur.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
 #include "keyed_random.h"
+#include "pipelines.h"
 #include "plan.h"
+#include "remap.h"
 #include "seed.h"
 #include "warp.h"
 
@@ -349,19 +349,19 @@ s_warp_as_told (const trial_t *trial, image_t *image)
     assert_int_equal (turn.kind, WARP_MATRIX);
     assert_int_equal (s_whole (rotation, "height"), turn.height);
     assert_int_equal (s_whole (rotation, "width"), turn.width);
-    affine_t map = { .fill = { 7, 7, 7 }, .height = turn.height, .width = turn.width };
+    remap_affine_t map = { .fill = { 7, 7, 7 }, .height = turn.height, .width = turn.width };
     memcpy (map.matrix, turn.matrix, sizeof map.matrix);
-    affine_run (&map, image, turned);
+    remap_affine (&map, image, turned);
     warp_affine_t drawn = { .angle = s_real (json_object_get (affine, "angle")),
         .scale = s_real (json_object_get (affine, "scale")),
         .translate = { (double) json_integer_value (json_array_get (by, 0)),
             (double) json_integer_value (json_array_get (by, 1)) },
         .shear = { s_real (json_array_get (shear, 0)), s_real (json_array_get (shear, 1)) } };
     warp_t move = warp_affine (&drawn, turn.height, turn.width);
-    map = (affine_t) { .is_bilinear = true, .height = turn.height, .width = turn.width };
+    map = (remap_affine_t) { .is_bilinear = true, .height = turn.height, .width = turn.width };
     memcpy (map.matrix, move.matrix, sizeof map.matrix);
     *image = (image_t) { turned, turn.width * 3, turn.height, turn.width, 3 };
-    affine_run (&map, image, moved);
+    remap_affine (&map, image, moved);
     image->pixels = moved;
 }
 
@@ -446,10 +446,10 @@ test_perspectives (void **state)
         if (is_done) {
             warp_t warp = warp_perspective (&to, HEIGHT, WIDTH);
             assert_int_equal (warp.kind, WARP_MATRIX);
-            affine_t map = { .is_perspective = true, .height = HEIGHT, .width = WIDTH };
+            remap_affine_t map = { .is_perspective = true, .height = HEIGHT, .width = WIDTH };
             memcpy (map.matrix, warp.matrix, sizeof map.matrix);
             memcpy (map.vanishing, warp.vanishing, sizeof map.vanishing);
-            affine_run (&map, &(image_t) { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 }, mapped);
+            remap_affine (&map, &(image_t) { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 }, mapped);
             done++;
         }
         assert_memory_equal (mapped, trial->outputs [0], sizeof mapped);
@@ -499,14 +499,14 @@ s_augment_as_told (const json_t *steps, image_t *image, uint8_t *pixels, uint8_t
         warp_t warp;
         colour_kind_t kind;
         double factor;
-        affine_t map = { .height = HEIGHT, .width = WIDTH };
+        remap_affine_t map = { .height = HEIGHT, .width = WIDTH };
         size_t bytes = sizeof (uint8_t) * HEIGHT * WIDTH * 3;
         memcpy (room, pixels, bytes);
         if (augment_warp (&step, HEIGHT, WIDTH, &warp)) {
             memcpy (map.matrix, warp.matrix, sizeof map.matrix);
             assert_true (warp.kind != WARP_HALF_TURN);
             if (warp.kind == WARP_MATRIX)
-                affine_run (&map, image, room);
+                remap_affine (&map, image, room);
         }
         else
         if (step.kind == AUGMENT_SHARPNESS)

@@ -1,8 +1,10 @@
-#include "affine.h"
+#include "remap.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "instrument.h"
+#include "loops.h"
+#include "simd.h"
 
 //  Pillow's fixed point: so many bits behind the point, for coordinates of less than FIXED_LIMIT.
 enum { FIXED_BITS = 16, FIXED_ONE = 1 << FIXED_BITS, FIXED_LIMIT = 32768 };
@@ -16,7 +18,7 @@ s_copy_pixel (uint8_t *target, const uint8_t *pixel, uint32_t channels)
 
 //  The columns [begin, end) of a row.
 INSTRUMENT_ROWS static inline void
-s_fill (const affine_t *self, int64_t begin, int64_t end, uint32_t channels, uint8_t *row)
+s_fill (const remap_affine_t *self, int64_t begin, int64_t end, uint32_t channels, uint8_t *row)
 {
     uint8_t *target = row + begin * channels;
     bool is_even = channels == 1
@@ -68,7 +70,7 @@ typedef struct {
 } walk_t;
 
 INSTRUMENT_ROWS static inline void
-s_walk_row (const affine_t *self, const image_t *source, walk_t walk, uint32_t channels, uint8_t *row)
+s_walk_row (const remap_affine_t *self, const image_t *source, walk_t walk, uint32_t channels, uint8_t *row)
 {
     int64_t begin = 0, end = self->width;
     s_keep_inside (walk.x, walk.across_x, (int64_t) source->width << FIXED_BITS, &begin, &end);
@@ -92,7 +94,7 @@ s_fix (double number)
 }
 
 static void
-s_run_fixed (const affine_t *self, const image_t *source, uint8_t *target)
+s_run_fixed (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     const double *m = self->matrix;
     walk_t walk = { .across_x = s_fix (m [0]), .across_y = s_fix (m [3]),
@@ -122,7 +124,7 @@ s_is_near (const double matrix [6], double x, double y)
 }
 
 static bool
-s_fits_fixed (const affine_t *self)
+s_fits_fixed (const remap_affine_t *self)
 {
     const double *m = self->matrix;
     return s_is_near (m, 0, 0) && s_is_near (m, self->width, self->height)
@@ -135,7 +137,7 @@ s_fits_fixed (const affine_t *self)
 //  Pillow has a loop of its own for a map that turns and shears nothing, which adds up each axis by itself.
 //  The loop of any other map does the same with steps of 0, so one serves both.
 INSTRUMENT_ROWS static inline void
-s_add_up_row (const affine_t *self, const image_t *source, double x, double y, uint32_t channels,
+s_add_up_row (const remap_affine_t *self, const image_t *source, double x, double y, uint32_t channels,
     uint8_t *target)
 {
     const double *m = self->matrix;
@@ -148,7 +150,7 @@ s_add_up_row (const affine_t *self, const image_t *source, double x, double y, u
 }
 
 static void
-s_run_doubles (const affine_t *self, const image_t *source, uint8_t *target)
+s_run_doubles (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     const double *m = self->matrix;
     bool is_straight = m [1] == 0 && m [3] == 0;
@@ -174,7 +176,7 @@ s_run_doubles (const affine_t *self, const image_t *source, uint8_t *target)
 
 //  Here all sums of s_run_doubles are exact, so rows are copied.
 static bool
-s_is_shift (const affine_t *self)
+s_is_shift (const remap_affine_t *self)
 {
     const double *m = self->matrix;
     return m [0] == 1 && m [1] == 0 && m [3] == 0 && m [4] == 1
@@ -183,7 +185,7 @@ s_is_shift (const affine_t *self)
 }
 
 static void
-s_run_shift (const affine_t *self, const image_t *source, uint8_t *target)
+s_run_shift (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     int64_t left = (int64_t) self->matrix [2], top = (int64_t) self->matrix [5];
     int64_t begin = 0, end = self->width;
@@ -243,7 +245,8 @@ s_mix (const image_t *source, double x, double y, uint32_t channels, uint8_t *ta
 }
 
 INSTRUMENT_ROWS static inline void
-s_mix_row (const affine_t *self, const image_t *source, uint32_t row, uint32_t channels, uint8_t *target)
+s_mix_row (const remap_affine_t *self, const image_t *source, uint32_t row, uint32_t channels,
+    uint8_t *target)
 {
     const double *m = self->matrix;
     double down_x = m [1] * (row + 0.5), down_y = m [4] * (row + 0.5);
@@ -257,7 +260,7 @@ s_mix_row (const affine_t *self, const image_t *source, uint32_t row, uint32_t c
 }
 
 static void
-s_run_bilinear (const affine_t *self, const image_t *source, uint8_t *target)
+s_run_bilinear (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     size_t row_bytes = image_bytes (1, self->width, source->channels);
     for (uint32_t row = 0; row < self->height; row++, target += row_bytes) {
@@ -273,7 +276,8 @@ s_run_bilinear (const affine_t *self, const image_t *source, uint8_t *target)
 //  Perspective
 
 INSTRUMENT_ROWS static inline void
-s_project_row (const affine_t *self, const image_t *source, uint32_t row, uint32_t channels, uint8_t *target)
+s_project_row (const remap_affine_t *self, const image_t *source, uint32_t row, uint32_t channels,
+    uint8_t *target)
 {
     const double *m = self->matrix;
     double down_x = m [1] * (row + 0.5), down_y = m [4] * (row + 0.5);
@@ -294,7 +298,7 @@ s_project_row (const affine_t *self, const image_t *source, uint32_t row, uint32
 }
 
 static void
-s_run_perspective (const affine_t *self, const image_t *source, uint8_t *target)
+s_run_perspective (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     size_t row_bytes = image_bytes (1, self->width, source->channels);
     for (uint32_t row = 0; row < self->height; row++, target += row_bytes) {
@@ -310,7 +314,7 @@ s_run_perspective (const affine_t *self, const image_t *source, uint8_t *target)
 }
 
 void
-affine_run (const affine_t *self, const image_t *source, uint8_t *target)
+remap_affine (const remap_affine_t *self, const image_t *source, uint8_t *target)
 {
     assert (source->height && source->width);
     assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
@@ -330,4 +334,67 @@ affine_run (const affine_t *self, const image_t *source, uint8_t *target)
         s_run_doubles (self, source, target);
     else
         s_run_fixed (self, source, target);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Each pixel displaced
+
+//  Where pixel `at` of a side is, in half sides from the middle: torch.linspace ((1 - side) / side,
+//  (side - 1) / side, side) [at].
+static float
+s_middle (uint32_t side, uint32_t at)
+{
+    float first = (float) ((1.0 - side) / side), last = (float) ((side - 1.0) / side);
+    if (side == 1)
+        return first;
+    float step = (last - first) / (float) (side - 1);
+    return at < side / 2? fmaf (step, (float) at, first): fmaf (-step, (float) (side - 1 - at), last);
+}
+
+INSTRUMENT_ROWS static void
+s_meet (const remap_elastic_t *self, const image_t *source, const elastic_places_t *places, size_t count,
+    uint8_t *target)
+{
+    for (size_t index = 0; index < count; index++, target += source->channels) {
+        float x = rintf (places->x [index]), y = rintf (places->y [index]);
+        bool is_inside = x >= 0 && x < (float) source->width && y >= 0 && y < (float) source->height;
+        memcpy (target, is_inside? image_at (source, (uint32_t) y, (uint32_t) x): self->fill,
+            source->channels);
+    }
+}
+
+static void
+s_run_row (const remap_elastic_t *self, const image_t *source, const elastic_loops_t *loops, uint32_t row,
+    uint8_t *target)
+{
+    float columns [ELASTIC_BLOCK], rows [ELASTIC_BLOCK];
+    elastic_places_t places;
+    for (uint32_t first = 0; first < source->width; first += ELASTIC_BLOCK) {
+        uint32_t count = source->width - first < ELASTIC_BLOCK? source->width - first: ELASTIC_BLOCK;
+        for (uint32_t index = 0; index < count; index++) {
+            columns [index] = s_middle (source->width, first + index);
+            rows [index] = s_middle (source->height, row);
+        }
+        size_t at = (size_t) row * source->width + first;
+        loops->look (places.x, columns, self->across + at, (float) source->width / 2, count);
+        loops->look (places.y, rows, self->down + at, (float) source->height / 2, count);
+        uint8_t *pixels = target + (size_t) first * source->channels;
+        if (self->is_bilinear)
+            loops->mix (self, source, &places, count, pixels);
+        else
+            s_meet (self, source, &places, count, pixels);
+    }
+}
+
+void
+remap_elastic (const remap_elastic_t *self, const image_t *source, uint8_t *target)
+{
+    assert (source->height && source->width);
+    assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
+    const elastic_loops_t *loops = &simd_loops ()->elastic;
+    size_t row_bytes = image_bytes (1, source->width, source->channels);
+    for (uint32_t row = 0; row < source->height; row++, target += row_bytes) {
+        s_run_row (self, source, loops, row, target);
+        instrument_written (target, row_bytes);
+    }
 }

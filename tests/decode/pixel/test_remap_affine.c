@@ -1,5 +1,5 @@
-/*  test_affine -- affine maps beside Pillow's loops, written down as plainly as they can be; parity with
- *  Pillow itself is tests/decode/test_parity.py's.
+/*  test_remap_affine -- affine maps beside Pillow's loops, written down as plainly as they can be; parity
+ *  with Pillow itself is tests/decode/test_parity.py's.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "affine.h"
+#include "remap.h"
 #include "seed.h"
 
 enum { ROUNDS = 3000, SIDE_MAX = 24, FILLER = 0xa5, GUARD = 16 };
@@ -56,7 +56,7 @@ s_fix (double number)
 }
 
 static bool
-s_corners_are_near (const affine_t *map)
+s_corners_are_near (const remap_affine_t *map)
 {
     const double *a = map->matrix;
     for (int corner = 0; corner < 4; corner++) {
@@ -70,7 +70,7 @@ s_corners_are_near (const affine_t *map)
 
 //  Where the nearest pixel of (column, row) is, as a place that may be beside the source.
 static void
-s_model_nearest (const affine_t *map, uint32_t row, uint32_t column, double *x_p, double *y_p)
+s_model_nearest (const remap_affine_t *map, uint32_t row, uint32_t column, double *x_p, double *y_p)
 {
     const double *a = map->matrix;
     if (a [1] == 0 && a [3] == 0) {
@@ -127,7 +127,7 @@ s_model_bilinear (const image_t *source, double x, double y, uint32_t channel)
 }
 
 static uint8_t
-s_model (const affine_t *map, const image_t *source, uint32_t row, uint32_t column, uint32_t channel)
+s_model (const remap_affine_t *map, const image_t *source, uint32_t row, uint32_t column, uint32_t channel)
 {
     const double *a = map->matrix;
     double x, y;
@@ -155,12 +155,12 @@ s_model (const affine_t *map, const image_t *source, uint32_t row, uint32_t colu
 //  Beside it
 
 static void
-s_compare (const affine_t *map, const image_t *source, uint64_t round)
+s_compare (const remap_affine_t *map, const image_t *source, uint64_t round)
 {
     size_t bytes = image_bytes (map->height, map->width, source->channels), at = 0;
     uint8_t *target = malloc (bytes + GUARD);
     memset (target, FILLER, bytes + GUARD);
-    affine_run (map, source, target);
+    remap_affine (map, source, target);
     for (uint32_t row = 0; row < map->height; row++)
         for (uint32_t column = 0; column < map->width; column++)
             for (uint32_t channel = 0; channel < source->channels; channel++, at++)
@@ -179,7 +179,7 @@ test_equals_the_model (void **state)
     (void) state;
     uint64_t random = test_seed ();
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        affine_t map = { .is_bilinear = test_below (&random, 2), .height = s_side (&random),
+        remap_affine_t map = { .is_bilinear = test_below (&random, 2), .height = s_side (&random),
             .width = s_side (&random), .fill = { 10, 20, (uint8_t) test_below (&random, 256) } };
         image_t source = { .height = s_side (&random), .width = s_side (&random),
             .channels = test_below (&random, 3)? IMAGE_COLOURS: 1 };

@@ -1,4 +1,4 @@
-/*  test_elastic -- displaced images beside a model in doubles.  Parity with torch is test_augment.py's.
+/*  test_remap_elastic -- displaced images beside a model in doubles.  Parity with torch is test_augment.py's.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "elastic.h"
 #include "levels.h"
+#include "remap.h"
 #include "seed.h"
 
 enum { ROUNDS = 200, SIDE_MAX = 40, WIDE = 600, PIXELS_MAX = 3 * WIDE,
@@ -19,7 +19,7 @@ typedef struct {
     uint8_t target [VALUES_MAX + GUARD];
     float across [PIXELS_MAX], down [PIXELS_MAX];
     image_t image;
-    elastic_t elastic;
+    remap_elastic_t elastic;
 } trial_t;
 
 //  Displacements of up to two pixels, at times whole ones.
@@ -41,7 +41,7 @@ s_make (trial_t *self, uint64_t *random)
     for (size_t index = 0; index < image_bytes (height, width, channels); index++)
         self->pixels [index] = (uint8_t) test_below (random, 256);
     self->image = (image_t) { self->pixels, image_bytes (1, width, channels), height, width, channels };
-    self->elastic = (elastic_t) { .across = self->across, .down = self->down,
+    self->elastic = (remap_elastic_t) { .across = self->across, .down = self->down,
         .is_bilinear = test_below (random, 2), .fill = { 9, 200, 77 } };
 }
 
@@ -94,7 +94,7 @@ test_displaced_pixels_are_shown (void **state)
             if (!levels_use (level))
                 continue;
             memset (trial.target, FILLER, sizeof trial.target);
-            elastic_run (&trial.elastic, &trial.image, trial.target);
+            remap_elastic (&trial.elastic, &trial.image, trial.target);
             for (size_t index = 0; index < GUARD; index++)
                 assert_int_equal (trial.target [count + index], FILLER);
             if (level == SIMD_PORTABLE)
@@ -125,7 +125,7 @@ test_nothing_displaced (void **state)
         s_make (&trial, &random);
         memset (trial.across, 0, sizeof trial.across);
         memset (trial.down, 0, sizeof trial.down);
-        elastic_run (&trial.elastic, &trial.image, trial.target);
+        remap_elastic (&trial.elastic, &trial.image, trial.target);
         size_t count = image_bytes (trial.image.height, trial.image.width, trial.image.channels);
         assert_memory_equal (trial.pixels, trial.target, count);
     }
