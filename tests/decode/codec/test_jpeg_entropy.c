@@ -13,7 +13,6 @@
 #include "jpeg_model.h"
 #include "jpeg_reader.h"
 #include "levels.h"
-#include "loops.h"
 
 enum { ERROR_BYTES = 400 };
 
@@ -40,14 +39,6 @@ s_read (jpeg_reader_t *reader, const made_file_t *file, const image_box_t *box, 
         return rc;
     image_request_t request = { .box = box? *box: (image_box_t) { 0, 0, height, width } };
     return jpeg_reader.read (reader, &request, pixels, error, ERROR_BYTES);
-}
-
-//  What this machine can do is used.
-static void
-test_loops_of_the_level (void **state)
-{
-    (void) state;
-    assert_true ((simd_loops () == &loops_portable) == (simd_level () == SIMD_PORTABLE));
 }
 
 //  Sequential files with Huffman codes and one scan are decoded by it, whatever their colours, sampling and
@@ -462,7 +453,7 @@ test_dc_without_end (void **state)
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_loops_of_the_level),
+    const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
         cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned),
         cmocka_unit_test (test_rows_of_several_scans),

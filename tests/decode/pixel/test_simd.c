@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "loops.h"
 #include "simd.h"
 
 //  The level that is chosen is one that the machine has.
@@ -19,15 +20,17 @@ test_level_is_there (void **state)
         assert_true (!simd_has (level) || level <= simd_level ());
 }
 
-//  The environment can keep to portable loops, and is looked at each time.
+//  What the machine can do is used; the environment can keep to portable loops, and is looked at each time.
 static void
 test_environment_keeps_to_portable (void **state)
 {
     (void) state;
     unsetenv ("TUREEN_SIMD");
     simd_level_t best = simd_level ();
+    assert_true ((simd_loops () == &loops_portable) == (best == SIMD_PORTABLE));
     setenv ("TUREEN_SIMD", "portable", 1);
     assert_int_equal (simd_level (), SIMD_PORTABLE);
+    assert_ptr_equal (simd_loops (), &loops_portable);
     setenv ("TUREEN_SIMD", "", 1);
     assert_int_equal (simd_level (), best);
     unsetenv ("TUREEN_SIMD");
