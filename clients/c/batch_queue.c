@@ -176,8 +176,8 @@ batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mappe
     return self;
 }
 
-void
-batch_queue_window_destroy (window_t **self_p)
+static void
+s_window_destroy (window_t **self_p)
 {
     assert (self_p);
     window_t *self = *self_p;
@@ -308,9 +308,9 @@ batch_queue_destroy (batch_queue_t **self_p)
     while (self->retired) {
         window_t *window = self->retired;
         self->retired = window->next;
-        batch_queue_window_destroy (&window);
+        s_window_destroy (&window);
     }
-    batch_queue_window_destroy (&self->window);
+    s_window_destroy (&self->window);
     message_joined_destroy (&self->joined);
     position_destroy (&self->position);
     for (size_t index = 0; index < self->notice_count; index++)
@@ -419,7 +419,7 @@ batch_queue_retire (batch_queue_t *self)
     self->retired = window;
     window = s_forget (self, window);
     s_unlock (self);
-    batch_queue_window_destroy (&window);
+    s_window_destroy (&window);
 }
 
 void
@@ -694,8 +694,8 @@ batch_queue_take (batch_queue_t *self, tureen_batch_t **batch_p, int timeout_ms)
     return event;
 }
 
-void
-batch_queue_release (batch_queue_t *self, tureen_batch_t *batch)
+static void
+s_release (batch_queue_t *self, tureen_batch_t *batch)
 {
     batch->magic = BATCH_MAGIC_IDLE;
     s_clear_batch (batch);
@@ -709,7 +709,7 @@ batch_queue_release (batch_queue_t *self, tureen_batch_t *batch)
         window->released = batch->head.sequence + 1;
     window = s_forget (self, window);
     s_unlock (self);
-    batch_queue_window_destroy (&window);
+    s_window_destroy (&window);
     batch_queue_wake (self);
 }
 
@@ -905,5 +905,5 @@ tureen_batch_release (tureen_batch_t **self_p)
         return;
     assert (self->magic == BATCH_MAGIC);
     *self_p = NULL;
-    batch_queue_release (self->queue, self);
+    s_release (self->queue, self);
 }

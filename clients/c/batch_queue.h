@@ -56,7 +56,6 @@ enum { WINDOW_LOOSE_MAX = 2 * WIRE_SLOTS_MAX };
 //  no memory, and both are still the caller's.
 window_t *batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mapped_ring_t **ring_p,
     uint8_t *base, uint64_t sequence_base);
-void batch_queue_window_destroy (window_t **self_p);
 
 //  The job is joined, or joined again after batch_queue_retire: takes *window_p over.  position_p: of what
 //  the user is given; taken over the first time, NULL later.
@@ -103,7 +102,6 @@ int batch_queue_wait_open (batch_queue_t *self, message_error_t *why);
 //  The next event; timeout_ms below 0: waits for ever.  With nothing to take, it first wakes the loader's
 //  thread if that has not seen all of `consumed`.
 tureen_event_t batch_queue_take (batch_queue_t *self, tureen_batch_t **batch_p, int timeout_ms);
-void batch_queue_release (batch_queue_t *self, tureen_batch_t *batch);
 //  Asks the loader's thread to end.  Asserts that no batch is GIVEN; drops queued ones.
 void batch_queue_stop (batch_queue_t *self);
 tureen_epoch_t batch_queue_epoch (batch_queue_t *self);

@@ -422,13 +422,3 @@ tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double plac
     return s_unsuitable (&reason, "this server was built without libsndfile: it reads no audio");
 #endif
 }
-
-const char *
-tensor_reader_audio_formats (void)
-{
-#ifdef TUREEN_SNDFILE
-    return TENSOR_READER_AUDIO_FORMATS;
-#else
-    return NULL;
-#endif
-}

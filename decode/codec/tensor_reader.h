@@ -37,9 +37,8 @@ int tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double 
 int tensor_reader_excerpt (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
 
+//  What these builds read.
 #define TENSOR_READER_AUDIO_FORMATS \
     "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3"
-//  The audio formats this build reads, "WAV, RF64, ...", or NULL; static.
-const char *tensor_reader_audio_formats (void);
 
 #endif

@@ -136,20 +136,6 @@ augment_name (augment_kind_t kind)
     return s_kinds [kind].name;
 }
 
-bool
-augment_has_magnitude (augment_kind_t kind)
-{
-    assert (kind < AUGMENT_KINDS);
-    return s_kinds [kind].has_magnitude;
-}
-
-bool
-augment_is_signed (augment_kind_t kind)
-{
-    assert (kind < AUGMENT_KINDS);
-    return s_kinds [kind].is_signed;
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  Magnitudes
 
@@ -180,8 +166,9 @@ s_most (const operation_t *operation, augment_kind_t kind, uint32_t height, uint
     return s_kinds [kind].most;
 }
 
-double
-augment_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
+//  The magnitude of a kind at a level, without its sign; 0 of a kind that has none.
+static double
+s_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
     uint32_t width)
 {
     uint32_t bins = operation->kind == OPERATION_AUTO_AUGMENT? AUTO_BINS: operation->augment.bins;
@@ -206,7 +193,7 @@ s_draw_random (const operation_t *operation, uint32_t height, uint32_t width, ke
 {
     for (uint32_t index = 0; index < operation->augment.steps; index++) {
         augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
-        double magnitude = augment_magnitude (operation, kind, operation->augment.level, height, width);
+        double magnitude = s_magnitude (operation, kind, operation->augment.level, height, width);
         if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
             magnitude = -magnitude;
         steps [index] = (augment_step_t) { kind, magnitude };
@@ -221,7 +208,7 @@ s_draw_trivial (const operation_t *operation, uint32_t height, uint32_t width, k
     augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
     uint32_t level = s_kinds [kind].has_magnitude?
         (uint32_t) keyed_random_below (random, operation->augment.bins): 0;
-    double magnitude = augment_magnitude (operation, kind, level, height, width);
+    double magnitude = s_magnitude (operation, kind, level, height, width);
     if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
         magnitude = -magnitude;
     steps [0] = (augment_step_t) { kind, magnitude };
@@ -245,7 +232,7 @@ s_draw_auto (const operation_t *operation, uint32_t height, uint32_t width, keye
         if (chances [index] > policy [index].probability)
             continue;
         augment_kind_t kind = policy [index].kind;
-        double magnitude = augment_magnitude (operation, kind, policy [index].level, height, width);
+        double magnitude = s_magnitude (operation, kind, policy [index].level, height, width);
         if (s_kinds [kind].is_signed && !is_positive [index])
             magnitude = -magnitude;
         steps [count++] = (augment_step_t) { kind, magnitude };
@@ -369,10 +356,10 @@ s_draw_step (const operation_t *mix, uint32_t height, uint32_t width, keyed_rand
 {
     uint32_t kinds = mix->augment.all_kinds? ALL_KINDS: FEW_KINDS;
     augment_kind_t kind = s_mix_kinds [keyed_random_below (random, kinds)];
-    uint32_t level = augment_has_magnitude (kind)?
+    uint32_t level = s_kinds [kind].has_magnitude?
         (uint32_t) keyed_random_below (random, mix->augment.level): 0;
-    double magnitude = augment_magnitude (mix, kind, level, height, width);
-    if (augment_is_signed (kind) && keyed_random_below (random, 2))
+    double magnitude = s_magnitude (mix, kind, level, height, width);
+    if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
         magnitude = -magnitude;
     return (augment_step_t) { kind, magnitude };
 }

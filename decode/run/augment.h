@@ -49,11 +49,6 @@ size_t augment_draw (const operation_t *operation, uint32_t height, uint32_t wid
     augment_step_t steps [AUGMENT_STEPS_MAX]);
 //  "ShearX": torchvision's word; static.
 const char *augment_name (augment_kind_t kind);
-//  The magnitude of a kind at a level, without its sign; 0 of a kind that has none.
-double augment_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
-    uint32_t width);
-bool augment_has_magnitude (augment_kind_t kind);
-bool augment_is_signed (augment_kind_t kind);
 //  Whether a step moves pixels; if so, how.
 bool augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, warp_t *warp_p);
 //  Whether a step is one of colour.h; if so, which.  Neither of both is sharpness, or nothing.

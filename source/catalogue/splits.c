@@ -82,8 +82,10 @@ s_cut (pair_name_t *name)
     return true;
 }
 
-bool
-splits_are_pairs_by_files (pair_name_t *images, size_t image_count, const pair_name_t *partners,
+//  Whether nine of ten partners are called as an image, but for words behind that name: "a_leftImg8bit" and
+//  "a_gtFine_labelIds".  The names are without extensions; images are sorted here.
+static bool
+s_are_pairs_by_files (pair_name_t *images, size_t image_count, const pair_name_t *partners,
     size_t partner_count)
 {
     assert (images && partners);
@@ -419,7 +421,7 @@ s_files_are_pairs (const level_t *level, const level_folder_t *const pair [2], s
         if (side < 2)
             names [side] [counts [side]++] = (pair_name_t) { text, length };
     }
-    bool are_pairs = has_memory && splits_are_pairs_by_files (names [0], counts [0], names [1], counts [1]);
+    bool are_pairs = has_memory && s_are_pairs_by_files (names [0], counts [0], names [1], counts [1]);
     free (names [0]);
     free (names [1]);
     return has_memory? are_pairs: catalogue_fail_memory (level->draft);

@@ -45,9 +45,5 @@ bool splits_is_partner (pair_name_t folder, pair_name_t *begin_p);
 //  Whether these may be the folder of images, and that of what belongs to them: "images" and "masks",
 //  "train_images" (or "train") and "train_masks".
 bool splits_are_pairs_by_name (pair_name_t images, pair_name_t partners);
-//  Whether nine of ten partners are called as an image, but for words behind that name: "a_leftImg8bit" and
-//  "a_gtFine_labelIds".  The names are without extensions; images are sorted here.
-bool splits_are_pairs_by_files (pair_name_t *images, size_t image_count, const pair_name_t *partners,
-    size_t partner_count);
 
 #endif

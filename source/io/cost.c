@@ -308,17 +308,6 @@ cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_bytes, 
         piece_bytes, depth);
 }
 
-double
-cost_seconds (const cost_t *self, uint64_t bytes, uint64_t read_bytes, uint32_t depth)
-{
-    assert (read_bytes > 0);
-    if (bytes == 0)
-        return 0;
-    double size = (double) (read_bytes < bytes? read_bytes: bytes);
-    double alone = self->latency_seconds + size / self->bytes_per_second;
-    return fmax (alone, (double) bytes / cost_rate (self, size, depth));
-}
-
 //  ---- the probe: latency, bandwidth and requests a second, by reads of the source's own files
 
 enum {

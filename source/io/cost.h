@@ -91,8 +91,6 @@ uint32_t cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, ui
 //  Whether reading `useful` samples of a piece one by one is cheaper than the whole piece.
 bool cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_bytes, double piece_bytes,
     uint32_t depth);
-//  Seconds for so many bytes in reads of read_bytes at that depth.
-double cost_seconds (const cost_t *self, uint64_t bytes, uint64_t read_bytes, uint32_t depth);
 //  Bytes a second of reads of read_bytes at that depth.
 double cost_rate (const cost_t *self, double read_bytes, uint32_t depth);
 

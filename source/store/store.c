@@ -119,29 +119,6 @@ store_address_url (const store_address_t *self, const char *base, const char *na
     return url;
 }
 
-//  Parameters in the order of their names, as signatures want them.
-char *
-store_address_list_url (const store_address_t *self, const char *base, const char *begin, bool is_flat,
-    const char *token)
-{
-    assert (self->is_s3);
-    enum { NAMES_BYTES = 120 };         //  of the parameters
-    size_t bytes = strlen (base) + NAMES_BYTES + 3 * (strlen (self->path) + 1 + strlen (begin)
-        + (token? strlen (token): 0));
-    char *url = malloc (bytes);
-    if (!url)
-        return NULL;
-    char *at = stpcpy (stpcpy (url, base), "/?");
-    if (token)
-        at = stpcpy (s_encode (stpcpy (at, "continuation-token="), token, ""), "&");
-    at = stpcpy (at, is_flat? "delimiter=%2F&": "");
-    at = stpcpy (at, "encoding-type=url&list-type=2&max-keys=1000&prefix=");
-    at = s_encode (at, self->path, "");
-    at = s_encode (at, *self->path? "/": "", "");
-    s_encode (at, begin, "");
-    return url;
-}
-
 
 //  ---- the store
 
@@ -347,11 +324,27 @@ store_lists (const store_t *self)
     return self->address.is_s3;
 }
 
+//  Parameters in the order of their names, as signatures want them.
 char *
 store_list_url (const store_t *self, const char *begin, bool is_flat, const char *token)
 {
-    assert (self && self->magic == MAGIC);
-    return store_address_list_url (&self->address, self->base, begin, is_flat, token);
+    assert (self && self->magic == MAGIC && self->address.is_s3);
+    enum { NAMES_BYTES = 120 };         //  of the parameters
+    const char *path = self->address.path;
+    size_t bytes = strlen (self->base) + NAMES_BYTES + 3 * (strlen (path) + 1 + strlen (begin)
+        + (token? strlen (token): 0));
+    char *url = malloc (bytes);
+    if (!url)
+        return NULL;
+    char *at = stpcpy (stpcpy (url, self->base), "/?");
+    if (token)
+        at = stpcpy (s_encode (stpcpy (at, "continuation-token="), token, ""), "&");
+    at = stpcpy (at, is_flat? "delimiter=%2F&": "");
+    at = stpcpy (at, "encoding-type=url&list-type=2&max-keys=1000&prefix=");
+    at = s_encode (at, path, "");
+    at = s_encode (at, *path? "/": "", "");
+    s_encode (at, begin, "");
+    return url;
 }
 
 const char *

@@ -42,11 +42,6 @@ void store_address_clear (store_address_t *self);
 //  The URL of the object with this name below the address, or, where name is NULL, of the object that the
 //  address is: the caller's; NULL: no memory.  Of s3, base is the bucket's URL; otherwise it is not used.
 char *store_address_url (const store_address_t *self, const char *base, const char *name);
-//  Of s3: the URL of a page of the list of objects below the address with names that begin with `begin`: with
-//  is_flat those without a further slash, and of the others the text up to it; from `token` on, which the
-//  page before gave (NULL: the first).  As store_address_url.
-char *store_address_list_url (const store_address_t *self, const char *base, const char *begin, bool is_flat,
-    const char *token);
 
 
 //  ---- the store
@@ -78,7 +73,9 @@ void store_show_proxy (const store_t *self, char shown [HTTP_PROXY_SHOWN_BYTES])
 char *store_url (const store_t *self, const char *name);
 //  Whether it can list its objects: web servers cannot.
 bool store_lists (const store_t *self);
-//  The URL of a page of a list (store_address_list_url); the caller's; NULL: no memory.
+//  Of s3: the URL of a page of the list of objects below the address with names that begin with `begin`: with
+//  is_flat those without a further slash, and of the others the text up to it; from `token` on, which the
+//  page before gave (NULL: the first).  The caller's; NULL: no memory.
 char *store_list_url (const store_t *self, const char *begin, bool is_flat, const char *token);
 //  The address below its bucket or host, without slashes at its ends; lent.
 const char *store_path (const store_t *self);

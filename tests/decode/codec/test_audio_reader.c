@@ -12,6 +12,7 @@
 #ifdef TUREEN_SOXR
 #include <soxr.h>
 #endif
+#include "decoder.h"
 #include "seed.h"
 #include "tensor_reader.h"
 
@@ -616,8 +617,8 @@ static void
 test_names_what_it_reads (void **state)
 {
     (void) state;
-    assert_string_equal (tensor_reader_audio_formats (),
-        "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3");
+    assert_non_null (strstr (decoder_formats (),
+        ", audio (WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3)"));
 }
 
 int
