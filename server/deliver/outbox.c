@@ -126,6 +126,72 @@ outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     return OUTBOX_SENT;
 }
 
+//  ---- answers that clients have not read
+
+//  An account is free for another connection when it is empty.
+typedef struct {
+    atomic_size_t bytes;
+    uint32_t tenant;
+    peer_t peer;
+} account_t;
+
+struct outbox_backlog {
+    account_t accounts [OUTBOX_BACKLOG_ACCOUNTS_MAX];
+};
+
+outbox_backlog_t *
+outbox_backlog_new (void)
+{
+    outbox_backlog_t *self = calloc (1, sizeof *self);
+    for (size_t index = 0; self && index < OUTBOX_BACKLOG_ACCOUNTS_MAX; index++)
+        atomic_init (&self->accounts [index].bytes, 0);
+    return self;
+}
+
+void
+outbox_backlog_destroy (outbox_backlog_t **self_p)
+{
+    free (*self_p);
+    *self_p = NULL;
+}
+
+atomic_size_t *
+outbox_backlog_account (outbox_backlog_t *self, const peer_t *peer, uint32_t tenant, size_t share)
+{
+    account_t *own = NULL, *room = NULL;
+    size_t of_tenant = 0, connections = 0;
+    for (size_t index = 0; index < OUTBOX_BACKLOG_ACCOUNTS_MAX; index++) {
+        account_t *account = &self->accounts [index];
+        size_t bytes = atomic_load (&account->bytes);
+        if (bytes == 0)
+            room = room? room: account;
+        else {
+            of_tenant += account->tenant == tenant? bytes: 0;
+            connections += account->tenant == tenant;
+            if (peer_is (&account->peer, peer))
+                own = account;
+        }
+    }
+    if (of_tenant >= OUTBOX_BACKLOG_OF_TENANT_MAX)
+        return NULL;
+    if (own)
+        return atomic_load (&own->bytes) < OUTBOX_BACKLOG_OF_ONE_MAX? &own->bytes: NULL;
+    if (!room || connections >= share)
+        return NULL;
+    room->tenant = tenant;
+    room->peer = *peer;
+    return &room->bytes;
+}
+
+size_t
+outbox_backlog_bytes (const outbox_backlog_t *self)
+{
+    size_t bytes = 0;
+    for (size_t index = 0; index < OUTBOX_BACKLOG_ACCOUNTS_MAX; index++)
+        bytes += atomic_load (&self->accounts [index].bytes);
+    return bytes;
+}
+
 //  ---- inline batches
 
 //  Stands behind the bytes of a block, so that no client gets it.

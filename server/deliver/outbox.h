@@ -1,7 +1,15 @@
-/*  outbox -- sends messages through the ROUTER: heads, bodies, batches.  Never blocks.
+/*  outbox -- sends messages through the ROUTER: heads, bodies, batches; and counts what its clients have not
+ *  read.  Never blocks.
  *
  *  A failed send is an expected input: OUTBOX_GONE means that the peer's connection is gone (or has left a
  *  thousand messages unread), and the caller ends its job.
+ *
+ *  Answers that clients do not read: ZeroMQ keeps up to a thousand messages for a connection, whatever their
+ *  size.  So each large answer is counted, from its sending until its bytes have left, in the account of its
+ *  connection.  A connection with OUTBOX_BACKLOG_OF_ONE_MAX such bytes, or a tenant with
+ *  OUTBOX_BACKLOG_OF_TENANT_MAX, gets no further answer.  If a tenant has unread answers on its share of
+ *  connections, it gets none on a further connection.  An answer is never refused because of its own size,
+ *  only because of earlier answers.
  *
  *  The memory of inline batches: a batch is some megabytes.  Fresh memory for each would cost as much time as
  *  filling it: the kernel has to find pages and to zero them.  So a connection has its blocks, and those that
@@ -11,7 +19,8 @@
  *  happy path:     outbox_memory_take -> filled -> outbox_send_batch -> ZeroMQ's thread gives it back -> take
  *  on close:       outbox_memory_destroy; blocks that ZeroMQ still has are freed when they have left.
  *
- *  Owner: the broker's thread, which owns the socket; ZeroMQ's threads give blocks back, under a mutex.
+ *  Owner: the broker's thread, which owns the socket; ZeroMQ's threads give blocks back, under a mutex, and
+ *  count accounts down.  The backlog must outlive the ROUTER's context.
  */
 #ifndef OUTBOX_H
 #define OUTBOX_H
@@ -46,7 +55,7 @@ outbox_status_t outbox_send (void *router, const peer_t *peer, wire_kind_t kind,
 outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag,
     char *text);
-//  The same with a text that may be large: it counts in *account, which outlives the ROUTER, until its bytes
+//  The same with a text that may be large: it counts in *account, from outbox_backlog_account, until its bytes
 //  have left.
 outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag, char *text, atomic_size_t *account);
@@ -57,6 +66,28 @@ outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t
 //  A head, a body that is copied, and one more frame, which it takes over.
 outbox_status_t outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     const void *body, size_t size, zmq_msg_t *last);
+
+//  ---- answers that were sent and that ZeroMQ still has, by connection
+
+typedef struct outbox_backlog outbox_backlog_t;
+
+enum {
+    OUTBOX_BACKLOG_ACCOUNTS_MAX = 1024,
+    OUTBOX_BACKLOG_OF_ONE_MAX = 1 << 20,
+    OUTBOX_BACKLOG_OF_TENANT_MAX = 64 << 20
+};
+
+//  NULL: no memory.
+outbox_backlog_t *outbox_backlog_new (void);
+void outbox_backlog_destroy (outbox_backlog_t **self_p);
+//  The counter of the next answer to this connection of the tenant (a number), for outbox_send_counted.
+//  share: the tenant's share of OUTBOX_BACKLOG_ACCOUNTS_MAX.  NULL: the client must first read its earlier
+//  answers.
+atomic_size_t *outbox_backlog_account (outbox_backlog_t *self, const peer_t *peer, uint32_t tenant,
+    size_t share);
+//  The bytes of all connections.
+size_t outbox_backlog_bytes (const outbox_backlog_t *self);
+
 //  ---- inline batches
 
 typedef struct outbox_memory outbox_memory_t;

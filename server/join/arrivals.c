@@ -266,8 +266,8 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_t *join, char *text)
 {
     const peer_t *peer = &join->peer;
     const tenant_t *tenant = join->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->options.send_backlog, peer, tenant_number (tenant),
-        (size_t) tenant_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+    atomic_size_t *account = outbox_backlog_account (self->options.backlog, peer, tenant_number (tenant),
+        (size_t) tenant_share (self->options.broker, tenant, OUTBOX_BACKLOG_ACCOUNTS_MAX));
     outbox_status_t status = account
         ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag,
             text,

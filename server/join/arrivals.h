@@ -21,7 +21,6 @@
 #include "join.h"
 #include "log.h"
 #include "outbox.h"
-#include "send_backlog.h"
 #include "tenants.h"
 
 typedef struct arrivals arrivals_t;
@@ -40,7 +39,7 @@ typedef struct {
     //  Called for a refusal that comes later than the answer to the message; this module tells the rank.
     void (*refused) (void *context, const caller_t *caller, const refusal_t *refusal);
     void *context;
-    send_backlog_t *send_backlog;               //  where answers are counted
+    outbox_backlog_t *backlog;                  //  where answers are counted
 } arrivals_options_t;
 
 //  NULL: no memory.

@@ -33,7 +33,7 @@ struct explaining {
     void *router;
     broker_t *broker;
     side_jobs_t *side_jobs;
-    send_backlog_t *send_backlog;
+    outbox_backlog_t *backlog;
     question_t questions [EXPLAINING_MAX];
 };
 
@@ -104,7 +104,7 @@ s_work (side_task_t *side_task, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *send_backlog)
+explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, outbox_backlog_t *backlog)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -112,7 +112,7 @@ explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_bac
     self->router = router;
     self->broker = broker;
     self->side_jobs = side_jobs;
-    self->send_backlog = send_backlog;
+    self->backlog = backlog;
     return self;
 }
 
@@ -132,9 +132,9 @@ explaining_destroy (explaining_t **self_p)
 static void
 s_send (explaining_t *self, question_t *question)
 {
-    atomic_size_t *account = send_backlog_account (self->send_backlog, &question->peer,
+    atomic_size_t *account = outbox_backlog_account (self->backlog, &question->peer,
         tenant_number (question->tenant),
-        (size_t) tenant_share (self->broker, question->tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+        (size_t) tenant_share (self->broker, question->tenant, OUTBOX_BACKLOG_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
     //  A failed send is ignored: it is the peer's problem.  There was room when it asked; if other users of
     //  its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers exceed

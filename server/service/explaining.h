@@ -18,15 +18,14 @@
 #include "side_jobs.h"
 #include "outbox.h"
 #include "tasks.h"
-#include "send_backlog.h"
 
 typedef struct explaining explaining_t;
 
 enum { EXPLAINING_MAX = 16, EXPLAINING_OF_JOB_MAX = 4 };
 
-//  router, broker, side jobs and send_backlog (where answers are counted) are lent.  NULL: no memory.
+//  router, broker, side jobs and backlog (where answers are counted) are lent.  NULL: no memory.
 explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs,
-    send_backlog_t *send_backlog);
+    outbox_backlog_t *backlog);
 //  No question may be pending.
 void explaining_destroy (explaining_t **self_p);
 //  Begins a question of a job of this peer; frame: the question.  False: refused.

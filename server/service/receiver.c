@@ -335,9 +335,9 @@ static atomic_size_t *
 s_account (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
     const tenant_t *tenant = inbound->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->options.send_backlog, &inbound->peer,
+    atomic_size_t *account = outbox_backlog_account (self->options.backlog, &inbound->peer,
         tenant_number (tenant),
-        (size_t) tenant_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
+        (size_t) tenant_share (self->options.broker, tenant, OUTBOX_BACKLOG_ACCOUNTS_MAX));
     if (!account)
         refuse (refusal, "busy", "answers of before have not been read: read them first");
     return account;

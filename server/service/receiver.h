@@ -26,7 +26,6 @@
 #include "outbox.h"
 #include "request.h"
 #include "ring_server.h"
-#include "send_backlog.h"
 #include "side_jobs.h"
 #include "tasks.h"
 #include "tenants.h"
@@ -44,7 +43,7 @@ typedef struct {
     side_jobs_t *side_jobs;
     explaining_t *explaining;
     arrivals_t *arrivals;
-    send_backlog_t *send_backlog;
+    outbox_backlog_t *backlog;
     const int64_t *now_ms;      //  of this turn
     uint64_t (*nanoseconds) (void *clock);      //  as in service_options_t
     void *clock;

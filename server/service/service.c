@@ -15,10 +15,10 @@
 #include "connection.h"
 #include "explaining.h"
 #include "job.h"
+#include "outbox.h"
 #include "remote_workers.h"
 #include "reply.h"
 #include "ring.h"
-#include "send_backlog.h"
 #include "side_jobs.h"
 #include "tenant.h"
 
@@ -32,7 +32,7 @@ struct service {
     ring_closing_t closing_rings;
     atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
                                                     //  not sent yet; its threads count down
-    send_backlog_t *send_backlog;
+    outbox_backlog_t *backlog;
     //  the end of a server that no job needs any more
     int64_t idle_limit_ms;      //  0: it never ends by itself
     int64_t idle_since_ms;      //  without a job
@@ -82,7 +82,7 @@ s_new_receiver (service_t *self)
     receiver_options_t receiver = { .broker = options->broker, .tasks = options->tasks,
         .ring_server = options->ring_server, .router = options->router, .log = options->log,
         .tenants = options->tenants, .additions = options->additions, .side_jobs = self->side_jobs,
-        .explaining = self->explaining, .arrivals = self->arrivals, .send_backlog = self->send_backlog,
+        .explaining = self->explaining, .arrivals = self->arrivals, .backlog = self->backlog,
         .now_ms = &self->now_ms, .nanoseconds = options->nanoseconds, .clock = options->clock,
         .carry_out = s_carry_out_all, .status = s_status, .context = self };
     return self->explaining && self->arrivals? receiver_new (&receiver): NULL;
@@ -95,21 +95,21 @@ service_new (const service_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
-    self->send_backlog = send_backlog_new ();
+    self->backlog = outbox_backlog_new ();
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
         atomic_init (&self->outgoing [number], 0);
     arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server,
         .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
-        .refused = s_count_refusal, .send_backlog = self->send_backlog, .context = self };
+        .refused = s_count_refusal, .backlog = self->backlog, .context = self };
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
     self->side_jobs = side_jobs_new (options->broker, options->tasks);
     self->explaining = self->side_jobs?
-        explaining_new (options->router, options->broker, self->side_jobs, self->send_backlog): NULL;
+        explaining_new (options->router, options->broker, self->side_jobs, self->backlog): NULL;
     self->arrivals = arrivals_new (&arrivals);
     self->receiver = s_new_receiver (self);
-    if (!self->rows || !self->ids || !self->receiver || !self->send_backlog
+    if (!self->rows || !self->ids || !self->receiver || !self->backlog
         || tasks_lend (options->tasks, options->router, options->log))
         service_destroy (&self);
     return self;
@@ -126,7 +126,7 @@ service_destroy (service_t **self_p)
     arrivals_destroy (&self->arrivals);
     ring_closing_leave (&self->closing_rings);
     receiver_destroy (&self->receiver);
-    send_backlog_destroy (&self->send_backlog);
+    outbox_backlog_destroy (&self->backlog);
     free (self->rows);
     free (self->ids);
     free (self);
@@ -663,7 +663,7 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "until_idle", s_until_idle (self, now_ms));
     s_put (status, "restarts", self->options.restarts);
     receiver_describe (self->receiver, status);
-    s_put (status, "unread_bytes", send_backlog_bytes (self->send_backlog));
+    s_put (status, "unread_bytes", outbox_backlog_bytes (self->backlog));
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
     json_object_set_new (status, "descriptors", s_descriptors (self->options.connection_limit));

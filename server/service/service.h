@@ -8,7 +8,7 @@
  *  failure modes:  no ring, or the client asks: INLINE.  A peer that cannot be sent to has left.  An invalid
  *                  message gets ERROR.  A message of another protocol, or of a caller without a tenant, gets
  *                  no answer; nor does an error beyond a user's limit (rejection_log.h).  A client that
- *                  does not read its answers gets no more (send_backlog.h).
+ *                  does not read its answers gets no more (outbox.h).
  *  on close:       service_stop tells every job; living clients keep what they have mapped.
  *
  *  What comes in goes to its receiver (receiver.h); service.c has what goes out.  Owner: the broker's thread.

@@ -1,5 +1,6 @@
 //  The outbox: whole messages to a peer that is there; to one that is not, or where a call fails, OUTBOX_GONE
-//  and no memory lost.
+//  and no memory lost.  Answers that clients leave unread: how many bytes a connection and a tenant may
+//  leave, and on how many connections.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -353,6 +354,78 @@ test_memory_that_is_sent_last (void **state)
     s_end (&self);
 }
 
+//  ---- answers that clients have not read
+
+enum { A = 1, B = 2, SHARE = 5 };
+
+static peer_t
+s_numbered (uint32_t number)
+{
+    peer_t peer = { .size = 5 };
+    memcpy (&peer.bytes [1], &number, sizeof number);
+    return peer;
+}
+
+static atomic_size_t *
+s_account (outbox_backlog_t *self, uint32_t number, uint32_t tenant, size_t share)
+{
+    peer_t peer = s_numbered (number);
+    return outbox_backlog_account (self, &peer, tenant, share);
+}
+
+//  Guards: a connection gets answers while it has left less than the limit, and again when it has read.
+static void
+test_answers_unread_of_a_connection (void **state)
+{
+    (void) state;
+    outbox_backlog_t *self = outbox_backlog_new ();
+    assert_non_null (self);
+    atomic_size_t *account = s_account (self, 1, A, SHARE);
+    atomic_fetch_add (account, OUTBOX_BACKLOG_OF_ONE_MAX - 1);
+    assert_ptr_equal (s_account (self, 1, A, SHARE), account);
+    atomic_fetch_add (account, 1);
+    assert_null (s_account (self, 1, A, SHARE));
+    atomic_size_t *other = s_account (self, 2, A, SHARE);
+    assert_non_null (other);
+    assert_ptr_not_equal (other, account);
+    atomic_fetch_add (other, 7);
+    assert_int_equal (outbox_backlog_bytes (self), OUTBOX_BACKLOG_OF_ONE_MAX + 7);
+    atomic_fetch_sub (account, 1);
+    assert_ptr_equal (s_account (self, 1, A, SHARE), account);
+    atomic_fetch_sub (account, OUTBOX_BACKLOG_OF_ONE_MAX - 1);
+    //  Nothing is left unread: the place is the next connection's.
+    assert_ptr_equal (s_account (self, 3, B, SHARE), account);
+    outbox_backlog_destroy (&self);
+    assert_null (self);
+}
+
+//  Guards: a tenant with its share of connections, or with all its bytes, gets no further one, and what it
+//  has goes on; another tenant does not notice.
+static void
+test_answers_unread_of_a_tenant (void **state)
+{
+    (void) state;
+    outbox_backlog_t *self = outbox_backlog_new ();
+    atomic_size_t *accounts [SHARE];
+    assert_non_null (self);
+    for (uint32_t number = 0; number < SHARE; number++) {
+        accounts [number] = s_account (self, number, A, SHARE);
+        assert_non_null (accounts [number]);
+        atomic_fetch_add (accounts [number], 1);
+    }
+    assert_null (s_account (self, SHARE, A, SHARE));
+    assert_ptr_equal (s_account (self, 0, A, SHARE), accounts [0]);
+    atomic_size_t *other = s_account (self, 100, B, SHARE);
+    assert_non_null (other);
+    atomic_fetch_add (other, 1);
+    atomic_fetch_add (accounts [1], OUTBOX_BACKLOG_OF_TENANT_MAX - SHARE - 1);
+    assert_ptr_equal (s_account (self, 0, A, SHARE), accounts [0]);
+    atomic_fetch_add (accounts [1], 1);
+    assert_null (s_account (self, 0, A, SHARE));
+    assert_ptr_equal (s_account (self, 100, B, SHARE), other);
+    outbox_backlog_destroy (&self);
+}
+
 int
 main (void)
 {
@@ -361,7 +434,9 @@ main (void)
         cmocka_unit_test (test_peer_that_is_gone),
         cmocka_unit_test (test_calls_that_fail),
         cmocka_unit_test (test_memory_is_used_again),
-        cmocka_unit_test (test_memory_that_is_sent_last)
+        cmocka_unit_test (test_memory_that_is_sent_last),
+        cmocka_unit_test (test_answers_unread_of_a_connection),
+        cmocka_unit_test (test_answers_unread_of_a_tenant)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

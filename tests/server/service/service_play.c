@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "dataset_source.h"
+#include "outbox.h"
 #include "ring_server.h"
 #include "reply.h"
 #include "row.h"
@@ -50,7 +51,7 @@ struct play {
     bool is_worker;                     //  every caller has a worker's key
     size_t worker_messages;             //  that were let through
     struct { atomic_size_t *account; size_t size; } unread [UNREAD_MAX];
-    size_t send_backlog_count;
+    size_t unread_count;
 };
 
 //  ---- the socket, as far as it sends
@@ -68,9 +69,11 @@ s_is_gone (const play_t *self, const peer_t *peer)
     return false;
 }
 
+outbox_status_t __wrap_outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
+    uint64_t tag, const void *body, size_t size);
 outbox_status_t
-outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body,
-    size_t size)
+__wrap_outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size)
 {
     (void) router;
     play_t *self = s_play;
@@ -86,10 +89,13 @@ outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, u
     return OUTBOX_SENT;
 }
 
+outbox_status_t __wrap_outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
+    uint64_t tag, char *text);
 outbox_status_t
-outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text)
+__wrap_outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    char *text)
 {
-    outbox_status_t status = outbox_send (router, peer, kind, job, tag, text, strlen (text));
+    outbox_status_t status = __wrap_outbox_send (router, peer, kind, job, tag, text, strlen (text));
     free (text);
     return status;
 }
@@ -97,35 +103,40 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
 static outbox_status_t
 s_count (play_t *self, outbox_status_t status, size_t size, atomic_size_t *account)
 {
-    if (status == OUTBOX_SENT && self->reads_nothing && self->send_backlog_count < UNREAD_MAX) {
+    if (status == OUTBOX_SENT && self->reads_nothing && self->unread_count < UNREAD_MAX) {
         atomic_fetch_add (account, size);
-        self->unread [self->send_backlog_count].account = account;
-        self->unread [self->send_backlog_count++].size = size;
+        self->unread [self->unread_count].account = account;
+        self->unread [self->unread_count++].size = size;
     }
     return status;
 }
 
+outbox_status_t __wrap_outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
+    uint64_t tag, char *text, atomic_size_t *account);
 outbox_status_t
-outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+__wrap_outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
     char *text, atomic_size_t *account)
 {
     size_t size = strlen (text);
-    return s_count (s_play, outbox_send_text (router, peer, kind, job, tag, text), size, account);
+    return s_count (s_play, __wrap_outbox_send_text (router, peer, kind, job, tag, text), size, account);
 }
 
+outbox_status_t __wrap_outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
+    char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
 outbox_status_t
-outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
+__wrap_outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
     uint8_t *bytes, size_t size, atomic_size_t *account)
 {
     free (bytes);
-    return s_count (s_play, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
+    return s_count (s_play, __wrap_outbox_send_text (router, peer, kind, 0, tag, text), size, account);
 }
 
 //  Blocks are not used again here.
 struct outbox_memory { size_t block_bytes; };
 
+outbox_memory_t *__wrap_outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing);
 outbox_memory_t *
-outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
+__wrap_outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
     (void) blocks_max;
     (void) outgoing;
@@ -135,36 +146,41 @@ outbox_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgo
     return self;
 }
 
+void __wrap_outbox_memory_destroy (outbox_memory_t **self_p);
 void
-outbox_memory_destroy (outbox_memory_t **self_p)
+__wrap_outbox_memory_destroy (outbox_memory_t **self_p)
 {
     free (*self_p);
     *self_p = NULL;
 }
 
+uint8_t *__wrap_outbox_memory_take (outbox_memory_t *self);
 uint8_t *
-outbox_memory_take (outbox_memory_t *self)
+__wrap_outbox_memory_take (outbox_memory_t *self)
 {
     return s_play->has_no_memory? NULL: calloc (1, self->block_bytes);
 }
 
+void __wrap_outbox_memory_give_back (outbox_memory_t *self, uint8_t *block);
 void
-outbox_memory_give_back (outbox_memory_t *self, uint8_t *block)
+__wrap_outbox_memory_give_back (outbox_memory_t *self, uint8_t *block)
 {
     (void) self;
     free (block);
 }
 
 //  The text is the batch and its ids, as far as they fit.
+outbox_status_t __wrap_outbox_send_batch (void *router, const peer_t *peer, uint64_t job,
+    const outbox_batch_t *batch);
 outbox_status_t
-outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
+__wrap_outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
 {
     uint8_t body [PLAY_TEXT_BYTES];
     size_t ids = batch->batch->count * sizeof *batch->ids, room = sizeof body - 1 - sizeof *batch->batch;
     ids = ids < room? ids: room;
     memcpy (body, batch->batch, sizeof *batch->batch);
     memcpy (body + sizeof *batch->batch, batch->ids, ids);
-    outbox_status_t status = outbox_send (router, peer, WIRE_BATCH, job, 0, body,
+    outbox_status_t status = __wrap_outbox_send (router, peer, WIRE_BATCH, job, 0, body,
         sizeof *batch->batch + ids);
     if (status == OUTBOX_SENT)
         s_play->sent [s_play->sent_count - 1].has_bytes = batch->block != NULL;
@@ -785,9 +801,9 @@ play_stop_reading (play_t *self)
 void
 play_read_all (play_t *self)
 {
-    for (size_t index = 0; index < self->send_backlog_count; index++)
+    for (size_t index = 0; index < self->unread_count; index++)
         atomic_fetch_sub (self->unread [index].account, self->unread [index].size);
-    self->send_backlog_count = 0;
+    self->unread_count = 0;
 }
 
 static bool

@@ -16,7 +16,7 @@
 #include "seed.h"
 #include "service_asserts.h"
 #include "service_play.h"
-#include "send_backlog.h"
+#include "outbox.h"
 #include "request_queue.h"
 
 #define JOIN_TRAIN "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\"," \
@@ -562,8 +562,8 @@ a_client_that_does_not_read_is_not_answered (void **state)
     }
     assert_error_for (play, 1, 1, "busy", "read them first");
     json_t *status = play_status (play, PLAY_ROOT);
-    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), SEND_BACKLOG_OF_ONE_MAX,
-        SEND_BACKLOG_OF_ONE_MAX + 10000);
+    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), OUTBOX_BACKLOG_OF_ONE_MAX,
+        OUTBOX_BACKLOG_OF_ONE_MAX + 10000);
     json_decref (status);
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 2, JOIN_TRAIN);
     play_turn (play, 0);
@@ -583,30 +583,31 @@ static void
 unread_accounts_are_bounded (void **state)
 {
     (void) state;
-    send_backlog_t *backlog = send_backlog_new ();
-    atomic_size_t *accounts [SEND_BACKLOG_ACCOUNTS_MAX];
-    for (uint32_t number = 0; number < SEND_BACKLOG_ACCOUNTS_MAX; number++) {
+    outbox_backlog_t *backlog = outbox_backlog_new ();
+    atomic_size_t *accounts [OUTBOX_BACKLOG_ACCOUNTS_MAX];
+    for (uint32_t number = 0; number < OUTBOX_BACKLOG_ACCOUNTS_MAX; number++) {
         peer_t peer = play_peer (number);
-        accounts [number] = send_backlog_account (backlog, &peer, number % 4, SEND_BACKLOG_ACCOUNTS_MAX);
+        accounts [number] = outbox_backlog_account (backlog, &peer, number % 4, OUTBOX_BACKLOG_ACCOUNTS_MAX);
         assert_non_null (accounts [number]);
         atomic_fetch_add (accounts [number], 10);
-        assert_ptr_equal (send_backlog_account (backlog, &peer, number % 4, SEND_BACKLOG_ACCOUNTS_MAX),
+        assert_ptr_equal (outbox_backlog_account (backlog, &peer, number % 4, OUTBOX_BACKLOG_ACCOUNTS_MAX),
             accounts [number]);
     }
-    peer_t one_more = play_peer (SEND_BACKLOG_ACCOUNTS_MAX), first = play_peer (0);
-    assert_null (send_backlog_account (backlog, &one_more, 5, SEND_BACKLOG_ACCOUNTS_MAX));
-    assert_int_equal (send_backlog_bytes (backlog), 10 * SEND_BACKLOG_ACCOUNTS_MAX);
+    peer_t one_more = play_peer (OUTBOX_BACKLOG_ACCOUNTS_MAX), first = play_peer (0);
+    assert_null (outbox_backlog_account (backlog, &one_more, 5, OUTBOX_BACKLOG_ACCOUNTS_MAX));
+    assert_int_equal (outbox_backlog_bytes (backlog), 10 * OUTBOX_BACKLOG_ACCOUNTS_MAX);
     atomic_fetch_sub (accounts [17], 10);
     //  A place is free, but not for a tenant that has its share of them.
-    assert_null (send_backlog_account (backlog, &one_more, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4));
-    assert_ptr_equal (send_backlog_account (backlog, &first, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4), accounts [0]);
-    assert_ptr_equal (send_backlog_account (backlog, &one_more, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4 + 1),
+    assert_null (outbox_backlog_account (backlog, &one_more, 0, OUTBOX_BACKLOG_ACCOUNTS_MAX / 4));
+    assert_ptr_equal (outbox_backlog_account (backlog, &first, 0, OUTBOX_BACKLOG_ACCOUNTS_MAX / 4),
+        accounts [0]);
+    assert_ptr_equal (outbox_backlog_account (backlog, &one_more, 0, OUTBOX_BACKLOG_ACCOUNTS_MAX / 4 + 1),
         accounts [17]);
-    assert_ptr_equal (send_backlog_account (backlog, &one_more, 5, 1), accounts [17]);
+    assert_ptr_equal (outbox_backlog_account (backlog, &one_more, 5, 1), accounts [17]);
     //  A tenant's all together.
-    atomic_fetch_add (accounts [4], SEND_BACKLOG_OF_TENANT_MAX);
-    assert_null (send_backlog_account (backlog, &first, 0, SEND_BACKLOG_ACCOUNTS_MAX));
-    send_backlog_destroy (&backlog);
+    atomic_fetch_add (accounts [4], OUTBOX_BACKLOG_OF_TENANT_MAX);
+    assert_null (outbox_backlog_account (backlog, &first, 0, OUTBOX_BACKLOG_ACCOUNTS_MAX));
+    outbox_backlog_destroy (&backlog);
 }
 
 //  STATUS on so many connections of a that none of them reads, until one is refused.
@@ -615,7 +616,7 @@ s_fill_unread (play_t *play)
 {
     uint32_t peer = 100;
     do {
-        assert_true (peer < 100 + 2 * SEND_BACKLOG_ACCOUNTS_MAX);
+        assert_true (peer < 100 + 2 * OUTBOX_BACKLOG_ACCOUNTS_MAX);
         play_say_text (play, ++peer, PLAY_A2, WIRE_STATUS, 0, 1, "{}");
         service_serve (play_service (play), play_now_ms (play));
     } while (play_last (play, peer, WIRE_STATUS_REPLY));
