@@ -26,14 +26,14 @@
 #include "layout.h"
 #include "outbox.h"
 #include "request.h"
-#include "side_jobs.h"
+#include "tasks.h"
 #include "tenants.h"
 
 //  join_new sets what the message says (request, peer, caller, tag); join_place, join_read and join_complete
 //  set the rest.
 typedef struct {
     //  The receiver's, while a worker reads the ids.
-    side_job_t side_job;                //  first, so that it leads back here
+    side_task_t side_task;              //  first, so that it leads back here
     struct inbound_message *message;    //  while a worker reads its ids; else NULL
     bool ids_refused;
     refusal_t refusal;                  //  of the ids

@@ -16,7 +16,7 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 
 //  One question.
 typedef struct {
-    side_job_t side_job;        //  first, so that it leads back here
+    side_task_t side_task;      //  first, so that it leads back here
     bool is_asked;              //  the entry is in use
     explanation_t explanation;
     dataset_t *dataset;         //  held, for its source
@@ -32,7 +32,7 @@ typedef struct {
 struct explaining {
     void *router;
     broker_t *broker;
-    side_jobs_t *side_jobs;
+    tasks_t *tasks;
     outbox_backlog_t *backlog;
     question_t questions [EXPLAINING_MAX];
 };
@@ -104,14 +104,14 @@ s_work (side_task_t *side_task, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, outbox_backlog_t *backlog)
+explaining_new (void *router, broker_t *broker, tasks_t *tasks, outbox_backlog_t *backlog)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->router = router;
     self->broker = broker;
-    self->side_jobs = side_jobs;
+    self->tasks = tasks;
     self->backlog = backlog;
     return self;
 }
@@ -147,12 +147,12 @@ s_send (explaining_t *self, question_t *question)
 }
 
 static void
-s_done (side_job_t *side_job, bool was_done)
+s_done (side_task_t *side_task)
 {
-    question_t *question = (question_t *) side_job;
-    assert (question->is_asked && (question->text || !was_done));
-    if (was_done)
-        s_send (side_job->context, question);
+    question_t *question = (question_t *) side_task;
+    assert (question->is_asked && (question->text || !side_task->was_done));
+    if (side_task->was_done)
+        s_send (side_task->context, question);
     explain_clear (&question->explanation);
     dataset_let_go (question->dataset);
     question->is_asked = false;
@@ -186,14 +186,14 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         return refuse (refusal, "busy",
             "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
-    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done,
-        .context = self }, .dataset = job_dataset (job), .source = dataset_source_of (job_dataset (job)),
+    *question = (question_t) { .side_task = { .work = s_work, .done = s_done, .context = self },
+        .dataset = job_dataset (job), .source = dataset_source_of (job_dataset (job)),
         .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!explain_sample (self->broker, job, &request, &question->explanation, refusal))
         return false;
     question->is_asked = true;
     dataset_hold (question->dataset);
-    side_jobs_add (self->side_jobs, question->tenant, &question->side_job);
+    tasks_add_side_task (self->tasks, question->tenant, &question->side_task);
     return true;
 }

@@ -348,7 +348,7 @@ s_account (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusa
 //  JOIN: from the request queue to arrivals.h.
 //
 //  happy path:     the request is checked; its ids are read; a job.  If there are many ids a worker reads
-//                  them, as a side job of the tenant's.  Meanwhile the JOIN is held at the head of its
+//                  them, as a side task of the tenant's.  Meanwhile the JOIN is held at the head of its
 //                  tenant's line, so that a tenant has only one in work, and none of its requests overtakes
 //                  another.
 //  failure modes:  refused at any step.  Its key is revoked while the ids are read: refused afterwards.
@@ -381,10 +381,10 @@ s_go_on (receiver_t *self, join_t *join, bool was_read, refusal_t *refusal)
 }
 
 static void
-s_done (side_job_t *side_job, bool was_read)
+s_done (side_task_t *side_task)
 {
-    receiver_t *self = side_job->context;
-    join_t *join = (join_t *) side_job;
+    receiver_t *self = side_task->context;
+    join_t *join = (join_t *) side_task;
     inbound_message_t *inbound = join->message;
     join->message = NULL;
     const tenant_t *tenant = inbound->caller.tenant;
@@ -393,7 +393,7 @@ s_done (side_job_t *side_job, bool was_read)
     assert (self->reading [tenant_number (tenant)] == join);
     self->reading [tenant_number (tenant)] = NULL;
     request_queue_release (self->request_queue, &inbound->waiting);
-    if (!s_go_on (self, join, was_read, &refusal))
+    if (!s_go_on (self, join, side_task->was_done, &refusal))
         s_refuse (self, inbound, &refusal);
     s_destroy (&inbound);
     s_charge (self, tenant, s_unreclaimed_ns (self) - begin);
@@ -404,11 +404,11 @@ s_let_read (receiver_t *self, inbound_message_t *inbound, join_t *join)
 {
     tenant_t *tenant = join->caller.tenant;
     join->message = inbound;
-    join->side_job = (side_job_t) { .side_task = { .work = s_read }, .done = s_done, .context = self };
+    join->side_task = (side_task_t) { .work = s_read, .done = s_done, .context = self };
     assert (!self->reading [tenant_number (tenant)]);
     self->reading [tenant_number (tenant)] = join;
     request_queue_hold (self->request_queue, &inbound->waiting);
-    side_jobs_add (self->options.side_jobs, tenant, &join->side_job);
+    tasks_add_side_task (self->options.tasks, tenant, &join->side_task);
 }
 
 //  Clients ask again: it is there in a moment, or is left out.

@@ -26,7 +26,6 @@
 #include "outbox.h"
 #include "request.h"
 #include "ring_server.h"
-#include "side_jobs.h"
 #include "tasks.h"
 #include "tenants.h"
 
@@ -40,7 +39,6 @@ typedef struct {
     log_t *log;
     const tenants_t *tenants;
     additions_t *additions;     //  NULL: data sets are neither added nor removed
-    side_jobs_t *side_jobs;
     explaining_t *explaining;
     arrivals_t *arrivals;
     outbox_backlog_t *backlog;

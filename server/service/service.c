@@ -19,14 +19,12 @@
 #include "remote_workers.h"
 #include "reply.h"
 #include "ring.h"
-#include "side_jobs.h"
 #include "tenant.h"
 
 struct service {
     service_options_t options;
     int64_t now_ms;             //  of this turn
     receiver_t *receiver;
-    side_jobs_t *side_jobs;
     explaining_t *explaining;
     arrivals_t *arrivals;
     ring_closing_t closing_rings;
@@ -81,7 +79,7 @@ s_new_receiver (service_t *self)
     const service_options_t *options = &self->options;
     receiver_options_t receiver = { .broker = options->broker, .tasks = options->tasks,
         .ring_server = options->ring_server, .router = options->router, .log = options->log,
-        .tenants = options->tenants, .additions = options->additions, .side_jobs = self->side_jobs,
+        .tenants = options->tenants, .additions = options->additions,
         .explaining = self->explaining, .arrivals = self->arrivals, .backlog = self->backlog,
         .now_ms = &self->now_ms, .nanoseconds = options->nanoseconds, .clock = options->clock,
         .carry_out = s_carry_out_all, .status = s_status, .context = self };
@@ -104,9 +102,7 @@ service_new (const service_options_t *options)
         .refused = s_count_refusal, .backlog = self->backlog, .context = self };
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
-    self->side_jobs = side_jobs_new (options->broker, options->tasks);
-    self->explaining = self->side_jobs?
-        explaining_new (options->router, options->broker, self->side_jobs, self->backlog): NULL;
+    self->explaining = explaining_new (options->router, options->broker, options->tasks, self->backlog);
     self->arrivals = arrivals_new (&arrivals);
     self->receiver = s_new_receiver (self);
     if (!self->rows || !self->ids || !self->receiver || !self->backlog
@@ -122,7 +118,6 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
-    side_jobs_destroy (&self->side_jobs);
     arrivals_destroy (&self->arrivals);
     ring_closing_leave (&self->closing_rings);
     receiver_destroy (&self->receiver);
@@ -386,7 +381,7 @@ s_carry_out (service_t *self, const action_t *action)
         s_copy (self, action->row);
         break;
     case ACTION_SIDE_TASK:
-        side_jobs_start (self->side_jobs, action->tenant, action->charged_us);
+        tasks_start_side_task (self->options.tasks, action->tenant, action->charged_us);
         break;
     case ACTION_SEND_BATCH:
         s_send_batch (self, action);
@@ -488,7 +483,7 @@ service_act (service_t *self, int64_t now_ms)
     tasks_collect (self->options.tasks, now_ms);
     s_log_bad_samples (self);
     s_log_clipped (self);
-    side_jobs_collect (self->side_jobs, false);
+    tasks_collect_side_tasks (self->options.tasks);
     broker_advance (self->options.broker, now_ms);
     s_log_trouble (self);
     s_log_keys (self);
@@ -729,7 +724,7 @@ service_stop (service_t *self, int64_t now_ms)
     rank_each (self->options.broker, s_tell_end, self);
     job_each (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
-    side_jobs_collect (self->side_jobs, true);
+    tasks_collect_side_tasks (self->options.tasks);
     receiver_empty (self->receiver);        //  requests behind a JOIN with ids that were being read
     //  What jobs had.
     action_t action;

@@ -16,6 +16,7 @@
 #include "pool.h"
 #include "ready_tasks.h"
 #include "task.h"
+#include "tenant.h"
 #include "version.h"
 
 enum {
@@ -54,8 +55,10 @@ struct tasks {
     task_t *free [TASK_KINDS];      //  by their last kind: tasks with buffers, and tasks that need none
     size_t count, used;             //  of all; those beyond `used` were never taken
     ready_tasks_t ready;
-    task_t side_tasks [TASKS_SIDE_TASKS_MAX];       //  free ones have no side task
-    side_task_t *done;                              //  in no order
+    task_t side_tasks [TASKS_SIDE_TASKS_MAX];       //  with a worker; free ones have no side task
+    side_task_t *first_side_task, *last_side_task;  //  that wait, of all tenants
+    side_task_t *done_side_task;                    //  in no order
+    bool is_stopped;
     data_warnings_t *news;          //  of data sets
 };
 
@@ -240,6 +243,7 @@ tasks_destroy (tasks_t **self_p)
     tasks_t *self = *self_p;
     if (!self)
         return;
+    assert (!self->first_side_task && !self->done_side_task);
     if (self->any_done >= 0)
         close (self->any_done);
     pool_destroy (&self->workers);
@@ -406,28 +410,67 @@ tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *sl
     s_hand_out_copy (self, task);
 }
 
+//  ---- side tasks, which the broker counts
+
 void
-tasks_run (tasks_t *self, side_task_t *side_task)
+tasks_add_side_task (tasks_t *self, tenant_t *tenant, side_task_t *side_task)
 {
+    side_task->tenant = tenant;
+    side_task->was_done = false;
+    side_task->next = NULL;
+    *(self->last_side_task? &self->last_side_task->next: &self->first_side_task) = side_task;
+    self->last_side_task = side_task;
+    tenant_side_task_waits (self->broker, tenant);
+}
+
+//  Takes out the oldest that waits of the tenant's, or of all (NULL).  NULL: none.
+static side_task_t *
+s_take_side_task (tasks_t *self, const tenant_t *tenant)
+{
+    side_task_t *before = NULL, *side_task = self->first_side_task;
+    while (side_task && tenant && side_task->tenant != tenant) {
+        before = side_task;
+        side_task = side_task->next;
+    }
+    if (!side_task)
+        return NULL;
+    *(before? &before->next: &self->first_side_task) = side_task->next;
+    if (self->last_side_task == side_task)
+        self->last_side_task = before;
+    return side_task;
+}
+
+void
+tasks_start_side_task (tasks_t *self, const tenant_t *tenant, uint32_t charged_us)
+{
+    side_task_t *side_task = s_take_side_task (self, tenant);
     size_t index = 0;
     while (index < TASKS_SIDE_TASKS_MAX && self->side_tasks [index].side_task)
         index++;
-    assert (index < TASKS_SIDE_TASKS_MAX);
+    assert (side_task && index < TASKS_SIDE_TASKS_MAX);
+    side_task->charged_us = charged_us;
     self->side_tasks [index].kind = TASK_SIDE_TASK;
     self->side_tasks [index].worker_ns = 0;
     self->side_tasks [index].side_task = side_task;
-    side_task->was_done = false;
     pool_submit (self->workers, &self->side_tasks [index]);
 }
 
-side_task_t *
-tasks_side_task_done (tasks_t *self)
+void
+tasks_collect_side_tasks (tasks_t *self)
 {
-    side_task_t *side_task = self->done;
-    if (side_task)
-        self->done = side_task->next;
-    return side_task;
+    for (side_task_t *side_task; (side_task = self->done_side_task); ) {
+        assert (side_task->was_done || self->is_stopped);
+        self->done_side_task = side_task->next;
+        tenant_side_task_took (self->broker, side_task->tenant, side_task->charged_us, side_task->worker_ns);
+        side_task->done (side_task);
+    }
+    for (side_task_t *side_task; self->is_stopped && (side_task = s_take_side_task (self, NULL)); ) {
+        tenant_side_task_gives_up (self->broker, side_task->tenant);
+        side_task->done (side_task);
+    }
 }
+
+//  ---- what is done
 
 //  Gives a range back, whatever its result.
 static void
@@ -481,8 +524,8 @@ s_finish (void *context, task_t *task)
     tasks_t *self = context;
     if (task->kind == TASK_SIDE_TASK) {
         task->side_task->worker_ns = task->worker_ns;
-        task->side_task->next = self->done;
-        self->done = task->side_task;
+        task->side_task->next = self->done_side_task;
+        self->done_side_task = task->side_task;
         task->side_task = NULL;
         return;
     }
@@ -723,6 +766,7 @@ s_give_up (tasks_t *self, reader_request_t *request)
 void
 tasks_stop (tasks_t *self)
 {
+    self->is_stopped = true;
     s_abandon (self, true);
     customs_stop (self->customs);
     s_stop_devices (self);

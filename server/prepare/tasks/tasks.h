@@ -5,6 +5,7 @@
  *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) ->
  *                  broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
+ *                  tasks_add_side_task .. SIDE_TASK -> worker -> tasks_collect_side_tasks: done
  *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the
  *                  reason, path first.
  *                  A read that failed: broker_unread, which decides.  A lack of descriptors or memory is not
@@ -35,12 +36,18 @@
 
 typedef struct tasks tasks_t;
 
-//  Other work for a worker, embedded in the caller's structure.
+//  Other work for a worker, for a tenant that pays for it: an explanation, the ids of a long join.  Embedded
+//  in the caller's structure; the tasks own it from tasks_add_side_task until done.
 typedef struct side_task {
     void (*work) (struct side_task *self, decoder_t *decoder);      //  in a worker's thread, with its decoder
-    bool was_done;              //  the tasks': a worker has done it
-    uint64_t worker_ns;         //  the tasks': processor time that it took, when it is done
-    struct side_task *next;     //  the tasks'
+    void (*done) (struct side_task *self);      //  in the broker's thread, at the end; it may add side tasks
+    void *context;              //  the caller's
+    //  the tasks':
+    bool was_done;              //  a worker has done it
+    uint64_t worker_ns;         //  processor time that it took, when it is done
+    tenant_t *tenant;
+    uint32_t charged_us;
+    struct side_task *next;
 } side_task_t;
 enum { TASKS_SIDE_TASKS_MAX = 80 };
 
@@ -78,12 +85,14 @@ void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of its batch, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot);
-//  The tasks own the side task until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX at
-//  once.
-void tasks_run (tasks_t *self, side_task_t *side_task);
-//  A side task that tasks_collect has found done; after tasks_stop perhaps one that was not begun.  NULL:
-//  none.
-side_task_t *tasks_side_task_done (tasks_t *self);
+//  The side task waits for its tenant's turn; a tenant's begin in the order in which they were added.  The
+//  modules that add them bound their number: TASKS_SIDE_TASKS_MAX together.
+void tasks_add_side_task (tasks_t *self, tenant_t *tenant, side_task_t *side_task);
+//  ACTION_SIDE_TASK: hands the tenant's oldest one to a worker.
+void tasks_start_side_task (tasks_t *self, const tenant_t *tenant, uint32_t charged_us);
+//  Calls done for side tasks that tasks_collect has found done.  After tasks_stop for all: those not begun
+//  are given up.
+void tasks_collect_side_tasks (tasks_t *self);
 //  Reports finished tasks to the broker, and retries those that are due.  Never blocks.
 void tasks_collect (tasks_t *self, int64_t now_ms);
 //  When tasks_collect has something to retry, or may find tasks done of which no descriptor tells yet;

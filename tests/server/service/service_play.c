@@ -21,7 +21,8 @@ enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18,
 
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; batch_row_t *copy [TASKS_MAX]; size_t copies;
-    side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped;
+    side_task_t *waiting [TASKS_SIDE_TASKS_MAX], *begun [TASKS_SIDE_TASKS_MAX]; size_t waits, begins;
+        bool at_rest, stops_undone, is_stopped;
         decoder_t *decoder; broker_t *broker; data_warnings_t *news; };
 struct ring_server { play_ring_t rings [RINGS_MAX]; size_t count, refused, allowed;
     ring_server_event_t events [RING_EVENTS_MAX]; size_t event_count; };
@@ -278,23 +279,45 @@ tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *sl
 }
 
 void
-tasks_run (tasks_t *self, side_task_t *side_task)
+tasks_add_side_task (tasks_t *self, tenant_t *tenant, side_task_t *side_task)
 {
-    assert (self->side_task_count < TASKS_SIDE_TASKS_MAX);
+    assert (self->waits < TASKS_SIDE_TASKS_MAX);
+    side_task->tenant = tenant;
     side_task->was_done = false;
-    self->side_tasks [self->side_task_count++] = side_task;
+    self->waiting [self->waits++] = side_task;
+    tenant_side_task_waits (self->broker, tenant);
 }
 
-side_task_t *
-tasks_side_task_done (tasks_t *self)
+void
+tasks_start_side_task (tasks_t *self, const tenant_t *tenant, uint32_t charged_us)
 {
-    if (self->at_rest || self->side_task_count == 0)
-        return NULL;
-    side_task_t *side_task = self->side_tasks [--self->side_task_count];
-    if (!self->stopped)
-        side_task->work (side_task, self->decoder);
-    side_task->was_done = !self->stopped;
-    return side_task;
+    size_t oldest = 0;
+    while (oldest < self->waits && self->waiting [oldest]->tenant != tenant)
+        oldest++;
+    assert (oldest < self->waits && self->begins < TASKS_SIDE_TASKS_MAX);
+    self->waiting [oldest]->charged_us = charged_us;
+    self->begun [self->begins++] = self->waiting [oldest];
+    self->waits--;
+    memmove (&self->waiting [oldest], &self->waiting [oldest + 1],
+        (self->waits - oldest) * sizeof *self->waiting);
+}
+
+void
+tasks_collect_side_tasks (tasks_t *self)
+{
+    while (!self->at_rest && self->begins > 0) {
+        side_task_t *side_task = self->begun [--self->begins];
+        side_task->was_done = !self->stops_undone;
+        if (side_task->was_done)
+            side_task->work (side_task, self->decoder);
+        tenant_side_task_took (self->broker, side_task->tenant, side_task->charged_us, 0);
+        side_task->done (side_task);
+    }
+    while (self->is_stopped && self->waits > 0) {
+        side_task_t *side_task = self->waiting [--self->waits];
+        tenant_side_task_gives_up (self->broker, side_task->tenant);
+        side_task->done (side_task);
+    }
 }
 
 void
@@ -323,7 +346,8 @@ tasks_collect (tasks_t *self, int64_t now_ms)
 void
 tasks_stop (tasks_t *self)
 {
-    self->stopped = self->at_rest;
+    self->is_stopped = true;
+    self->stops_undone = self->at_rest;
     self->at_rest = false;
     tasks_collect (self, 0);
 }

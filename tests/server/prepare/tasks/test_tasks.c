@@ -15,6 +15,8 @@
 #include <cmocka.h>
 #include "clock.h"
 #include "job.h"
+#include "pool.h"
+#include "task.h"
 #include "tasks_scene.h"
 #include "tenant.h"
 
@@ -304,12 +306,71 @@ test_files_of_a_sample_share_a_queue (void **state)
 
 //  ---- side tasks
 
+//  What the broker counts, of tenants that a number stands for; and the side task that the workers were given
+//  last.
+enum { TENANTS = 3 };
+static char s_tenants [TENANTS];
+static int s_waits [TENANTS];
+static uint64_t s_paid_us [TENANTS], s_paid_ns [TENANTS];
+static const side_task_t *s_started;
+
+static tenant_t *
+s_tenant (size_t number)
+{
+    return (tenant_t *) (void *) &s_tenants [number];
+}
+
+static size_t
+s_number (const tenant_t *tenant)
+{
+    return (size_t) ((const char *) (const void *) tenant - s_tenants);
+}
+
+void __wrap_tenant_side_task_waits (broker_t *self, tenant_t *tenant);
+void
+__wrap_tenant_side_task_waits (broker_t *self, tenant_t *tenant)
+{
+    (void) self;
+    s_waits [s_number (tenant)]++;
+}
+
+void __wrap_tenant_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us,
+    uint64_t worker_ns);
+void
+__wrap_tenant_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
+{
+    (void) self;
+    s_paid_us [s_number (tenant)] += charged_us;
+    s_paid_ns [s_number (tenant)] += worker_ns;
+}
+
+void __wrap_tenant_side_task_gives_up (broker_t *self, tenant_t *tenant);
+void
+__wrap_tenant_side_task_gives_up (broker_t *self, tenant_t *tenant)
+{
+    (void) self;
+    s_waits [s_number (tenant)]--;
+}
+
+void __real_pool_submit (pool_t *self, void *task);
+void __wrap_pool_submit (pool_t *self, void *task);
+void
+__wrap_pool_submit (pool_t *self, void *task)
+{
+    if (((const task_t *) task)->kind == TASK_SIDE_TASK)
+        s_started = ((const task_t *) task)->side_task;
+    __real_pool_submit (self, task);
+}
+
 typedef struct {
-    side_task_t side_task;                //  first
+    side_task_t side_task;          //  first
     atomic_int *gate;               //  it waits until this is not 0
     atomic_int *begun;
     bool done;
+    int answers;                    //  how often the broker's thread was told its end
 } walk_t;
+
+static size_t s_back, s_undone;     //  of all walks
 
 static void
 s_walk (side_task_t *side_task, decoder_t *decoder)
@@ -331,21 +392,129 @@ s_open_later (void *argument)
     return NULL;
 }
 
-//  Takes back what is done, each once; how many.
-static size_t
-s_take_back (tasks_scene_t *scene, size_t *undone_p)
+static void
+s_walked (side_task_t *side_task)
 {
-    size_t count = 0;
-    side_task_t *side_task;
-    while ((side_task = tasks_side_task_done (scene->tasks))) {
-        *undone_p += !((walk_t *) side_task)->done;
-        side_task->work = NULL;        //  twice would be seen
-        count++;
-    }
-    return count;
+    walk_t *self = (walk_t *) side_task;
+    assert_int_equal (self->answers++, 0);
+    assert_int_equal (side_task->was_done, self->done);
+    s_back++;
+    s_undone += !self->done;
 }
 
-//  Errands go between a job's samples; all that may be out at once come back, also those that the end finds
+static void
+s_add (tasks_scene_t *scene, walk_t *walk, size_t tenant, atomic_int *gate, atomic_int *begun)
+{
+    *walk = (walk_t) { .side_task = { .work = s_walk, .done = s_walked }, .gate = gate, .begun = begun };
+    tasks_add_side_task (scene->tasks, s_tenant (tenant), &walk->side_task);
+}
+
+//  The broker lets the tenant's oldest begin: this one.
+static void
+s_assert_starts (tasks_scene_t *scene, size_t tenant, const walk_t *walk, uint32_t charged_us)
+{
+    s_waits [tenant]--;
+    tasks_start_side_task (scene->tasks, s_tenant (tenant), charged_us);
+    assert_ptr_equal (s_started, &walk->side_task);
+}
+
+static void
+s_run (tasks_scene_t *scene, walk_t *walk, atomic_int *gate, atomic_int *begun)
+{
+    s_add (scene, walk, 0, gate, begun);
+    s_assert_starts (scene, 0, walk, 0);
+}
+
+static void
+s_forget_walks (void)
+{
+    s_back = s_undone = 0;
+    memset (s_waits, 0, sizeof s_waits);
+    memset (s_paid_us, 0, sizeof s_paid_us);
+    memset (s_paid_ns, 0, sizeof s_paid_ns);
+}
+
+static void
+s_collect_walks (tasks_scene_t *scene, size_t count)
+{
+    while (s_back < count) {
+        tasks_collect (scene->tasks, clock_now_ms ());
+        tasks_collect_side_tasks (scene->tasks);
+    }
+}
+
+//  Guards: whichever tenant's turn it is, its oldest begins; first, last and in between.  Each pays for its
+//  own.
+static void
+test_side_tasks_of_a_tenant_come_in_order (void **state)
+{
+    (void) state;
+    enum { WALKS = 7 };
+    static const size_t tenants [WALKS] = { 0, 1, 0, 2, 1, 0, 2 };
+    tasks_scene_t scene;
+    walk_t walks [WALKS];
+    atomic_int open, begun;
+    atomic_init (&open, 1);
+    atomic_init (&begun, 0);
+    tasks_scene_begin (&scene);
+    s_forget_walks ();
+    for (size_t index = 0; index < WALKS - 1; index++)
+        s_add (&scene, &walks [index], tenants [index], &open, &begun);
+    s_assert_starts (&scene, 1, &walks [1], 10);
+    s_assert_starts (&scene, 0, &walks [0], 20);
+    s_assert_starts (&scene, 0, &walks [2], 30);
+    s_assert_starts (&scene, 0, &walks [5], 40);            //  the last of all
+    s_add (&scene, &walks [6], tenants [6], &open, &begun);
+    s_assert_starts (&scene, 2, &walks [3], 50);
+    s_assert_starts (&scene, 2, &walks [6], 60);
+    s_assert_starts (&scene, 1, &walks [4], 70);            //  the only one
+    s_collect_walks (&scene, WALKS);
+    static const uint64_t paid_us [TENANTS] = { 90, 80, 110 };
+    for (size_t index = 0; index < WALKS; index++) {
+        assert_true (walks [index].answers == 1 && walks [index].done);
+        s_paid_ns [tenants [index]] -= walks [index].side_task.worker_ns;
+    }
+    for (size_t tenant = 0; tenant < TENANTS; tenant++) {
+        assert_int_equal (s_paid_us [tenant], paid_us [tenant]);
+        assert_int_equal (s_paid_ns [tenant], 0);
+        assert_int_equal (s_waits [tenant], 0);
+    }
+    tasks_scene_end (&scene);
+}
+
+//  Guards: at the end each is told once whether it was done; what waits is taken from the broker's count.
+static void
+test_end_answers_all_side_tasks (void **state)
+{
+    (void) state;
+    enum { WALKS = 6, STARTED = 2 };
+    tasks_scene_t scene;
+    walk_t walks [WALKS];
+    atomic_int open, begun;
+    atomic_init (&open, 1);
+    atomic_init (&begun, 0);
+    tasks_scene_begin (&scene);
+    s_forget_walks ();
+    for (size_t index = 0; index < WALKS; index++)
+        s_add (&scene, &walks [index], index % 2, &open, &begun);
+    s_assert_starts (&scene, 0, &walks [0], 10);
+    s_assert_starts (&scene, 1, &walks [1], 10);
+    s_collect_walks (&scene, STARTED);
+    broker_gone (scene.broker, scene.job);
+    scene.job = NULL;
+    tasks_stop (scene.tasks);
+    tasks_collect_side_tasks (scene.tasks);
+    for (size_t index = 0; index < WALKS; index++) {
+        assert_int_equal (walks [index].answers, 1);
+        assert_int_equal (walks [index].side_task.was_done, index < STARTED);
+    }
+    assert_int_equal (s_undone, WALKS - STARTED);
+    assert_int_equal (s_waits [0], 0);
+    assert_int_equal (s_waits [1], 0);
+    tasks_scene_end (&scene);
+}
+
+//  Side tasks go between a job's samples; all that may be out at once come back, also those that the end finds
 //  in the queue.
 static void
 test_side_tasks_come_back (void **state)
@@ -358,24 +527,17 @@ test_side_tasks_come_back (void **state)
     atomic_init (&shut, 0);
     atomic_init (&begun, 0);
     tasks_scene_begin (&scene);
-    size_t undone = 0, back = 0;
-    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++) {
-        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &open, .begun = &begun };
-        tasks_run (scene.tasks, &walks [index].side_task);
-    }
+    s_forget_walks ();
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
+        s_run (&scene, &walks [index], &open, &begun);
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
-    while (back < TASKS_SIDE_TASKS_MAX) {
-        tasks_collect (scene.tasks, clock_now_ms ());
-        back += s_take_back (&scene, &undone);
-    }
-    assert_int_equal (undone, 0);
+    s_collect_walks (&scene, TASKS_SIDE_TASKS_MAX);
+    assert_int_equal (s_undone, 0);
     for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
         assert_true (walks [index].side_task.worker_ns > 0);
-    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++) {
-        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &shut, .begun = &begun };
-        tasks_run (scene.tasks, &walks [index].side_task);
-    }
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
+        s_run (&scene, &walks [index], &shut, &begun);
     while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)        //  the three workers stand at the gate
         sched_yield ();
     broker_gone (scene.broker, scene.job);
@@ -385,7 +547,8 @@ test_side_tasks_come_back (void **state)
     assert_int_equal (pthread_create (&opener, NULL, s_open_later, &shut), 0);
     tasks_stop (scene.tasks);
     pthread_join (opener, NULL);
-    assert_int_equal (s_take_back (&scene, &undone), TASKS_SIDE_TASKS_MAX);
+    tasks_collect_side_tasks (scene.tasks);
+    assert_int_equal (s_back, 2 * TASKS_SIDE_TASKS_MAX);
     tasks_scene_end (&scene);
 }
 
@@ -418,29 +581,26 @@ test_done_does_not_wait_for_others (void **state)
     atomic_init (&begun, 0);
     tasks_scene_begin (&scene);
     tasks_scene_run (&scene);
-    for (size_t index = 0; index < WALKS; index++) {
-        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = index < WORKERS? &first: &shut,
-            .begun = &begun };
-        tasks_run (scene.tasks, &walks [index].side_task);
-    }
+    s_forget_walks ();
+    for (size_t index = 0; index < WALKS; index++)
+        s_run (&scene, &walks [index], index < WORKERS? &first: &shut, &begun);
     atomic_store (&first, 1);
     while (atomic_load (&begun) < 2 * WORKERS)
         sched_yield ();
-    size_t undone = 0, back = 0;
     int64_t begin_ms = clock_now_ms ();
-    while (back < WORKERS && clock_now_ms () < begin_ms + PATIENCE) {
+    while (s_back < WORKERS && clock_now_ms () < begin_ms + PATIENCE) {
         s_sleep (&scene, PATIENCE);
         tasks_collect (scene.tasks, clock_now_ms ());
-        back += s_take_back (&scene, &undone);
+        tasks_collect_side_tasks (scene.tasks);
     }
     assert_true (clock_now_ms () < begin_ms + PATIENCE);
     atomic_store (&shut, 1);
-    while (back < WALKS) {
+    while (s_back < WALKS) {
         s_sleep (&scene, PATIENCE);
         tasks_collect (scene.tasks, clock_now_ms ());
-        back += s_take_back (&scene, &undone);
+        tasks_collect_side_tasks (scene.tasks);
     }
-    assert_int_equal (undone, 0);
+    assert_int_equal (s_undone, 0);
     tasks_scene_end (&scene);
 }
 
@@ -634,6 +794,8 @@ main (void)
         cmocka_unit_test (test_rows_are_learned),
         cmocka_unit_test (test_what_is_learned_of_rows),
         cmocka_unit_test (test_files_of_a_sample_share_a_queue),
+        cmocka_unit_test (test_side_tasks_of_a_tenant_come_in_order),
+        cmocka_unit_test (test_end_answers_all_side_tasks),
         cmocka_unit_test (test_side_tasks_come_back),
         cmocka_unit_test (test_done_does_not_wait_for_others),
         cmocka_unit_test (test_copies_of_a_job_that_is_over_are_left),
