@@ -1,5 +1,6 @@
-/*  job_life -- jobs join and end, from broker_join to the reclaim of their memory: a job that ends is marked
- *  while an event is handled, and swept at the event's end.  Owner: the broker's thread.
+/*  job_life -- jobs join and end: which job a join continues or replaces, what it must have to be taken, and
+ *  its end, up to the reclaim of its memory.  A job that ends is marked while an event is handled, and swept
+ *  at the event's end.  Owner: the broker's thread.
  */
 #ifndef JOB_LIFE_H
 #define JOB_LIFE_H
@@ -16,5 +17,6 @@ void job_life_reclaim_when_still (broker_t *self, job_t *job);
 void job_life_sweep (broker_t *self);
 //  At the end of an event or a turn: delivers and sweeps until no job is marked.
 void job_life_settle (broker_t *self);
+void job_life_check (const broker_t *self);
 
 #endif

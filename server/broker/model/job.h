@@ -153,7 +153,7 @@ struct job {
                                 //  is over
     waits_t waits;              //  waits.c
     sharing_t sharing;          //  sharing.c
-    //  What its client or ranks asked for, and what follows from it: identity.c; it does not change.
+    //  What its client or ranks asked for, and what follows from it: job_life.c; it does not change.
     struct {
         const pipeline_t *pipeline;
         sampler_order_t order;

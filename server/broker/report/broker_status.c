@@ -6,8 +6,8 @@
 #include "bad.h"
 #include "budget.h"
 #include "dispatch.h"
-#include "identity.h"
 #include "job.h"
+#include "job_life.h"
 #include "json_text.h"
 #include "lookahead.h"
 #include "patience.h"
@@ -430,6 +430,6 @@ broker_check (broker_t *self)
     raw_prefetch_check (self);
     prepared_each (self->prepared, s_check_version, NULL);
     s_check_datasets (self);
-    identity_check (self);
+    job_life_check (self);
     tenant_check (self);
 }
