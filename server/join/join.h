@@ -6,11 +6,11 @@
  *
  *      state       where it is                         until
  *      received    receiver.c, taken from the queue    it is parsed (join_new), and has its data set and its
- *                                                      pipeline (arrivals_begin)
+ *                                                      pipeline (admission_begin)
  *      reading     receiver.c; a worker if it is long  its ids are read (join_read), its terms complete
  *      gathering   rendezvous.c: one of several ranks  its job's other ranks are there; a refusal is for all
  *                  of a job to come
- *      returning   arrivals.c: a rank of a job that    its former connection is reclaimed
+ *      returning   admission.c: a rank of a job that   its former connection is reclaimed
  *                  there is
  *      admitted    its terms are a job's (broker_join), or a rank's (broker_return): JOINED, and it is freed
  *

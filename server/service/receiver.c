@@ -345,7 +345,7 @@ s_account (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusa
 
 //  ---- JOIN
 
-//  JOIN: from the request queue to arrivals.h.
+//  JOIN: from the request queue to admission.h.
 //
 //  happy path:     the request is checked; its ids are read; a job.  If there are many ids a worker reads
 //                  them, as a side task of the tenant's.  Meanwhile the JOIN is held at the head of its
@@ -375,7 +375,7 @@ s_go_on (receiver_t *self, join_t *join, bool was_read, refusal_t *refusal)
     if (good && join->is_revoked)
         good = s_refuse_revoked (refusal);
     if (good)
-        return arrivals_join (self->options.arrivals, join, s_now_ms (self), refusal);
+        return admission_join (self->options.admission, join, s_now_ms (self), refusal);
     join_destroy (&join);
     return false;
 }
@@ -432,18 +432,18 @@ s_join (receiver_t *self, inbound_message_t *inbound, refusal_t *refusal)
     if (inbound->peer.size != AUTOMATIC_ID_BYTES || inbound->peer.bytes [0] != 0)
         return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
     if (!s_account (self, inbound, refusal)
-        || !arrivals_is_free (self->options.arrivals, &inbound->peer, &inbound->caller, refusal))
+        || !admission_is_free (self->options.admission, &inbound->peer, &inbound->caller, refusal))
         return false;
     join_t *join = join_new (inbound->frames, inbound->count, &inbound->peer, &inbound->caller,
         inbound->head.tag, refusal);
     bool good = join && s_is_open (self, &inbound->caller, join->request.dataset, refusal)
-        && arrivals_begin (self->options.arrivals, join, s_now_ms (self), refusal);
+        && admission_begin (self->options.admission, join, s_now_ms (self), refusal);
     if (good && join_is_long (join, inbound->frames)) {
         s_let_read (self, inbound, join);
         return true;
     }
     if (good && join_read (join, inbound->frames, refusal))
-        return arrivals_join (self->options.arrivals, join, s_now_ms (self), refusal);
+        return admission_join (self->options.admission, join, s_now_ms (self), refusal);
     join_destroy (&join);
     return false;
 }
@@ -611,10 +611,10 @@ s_drain (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal)
             "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
             broker_jobs (self->options.broker), broker_jobs (self->options.broker) == 1? " is": "s are");
     broker_drain (self->options.broker);
-    arrivals_drain (self->options.arrivals);
+    admission_drain (self->options.admission);
     outbox_send_text (self->options.router, &inbound->peer, WIRE_DRAINING, 0, inbound->head.tag,
         reply_draining (broker_jobs (self->options.broker)
-        + arrivals_count (self->options.arrivals, NULL)));
+        + admission_count (self->options.admission, NULL)));
     return true;
 }
 
@@ -661,7 +661,7 @@ s_add (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 static size_t
 s_waiting_on (const receiver_t *self, const dataset_t *dataset)
 {
-    size_t count = arrivals_count_on (self->options.arrivals, dataset);
+    size_t count = admission_count_on (self->options.admission, dataset);
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
         count += self->reading [number] && self->reading [number]->terms.dataset == dataset;
     return count;
@@ -688,7 +688,7 @@ s_remove (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal
     refusal_t removed;
     refuse (&removed, "removed", "data set '%s' was removed from the server", request.dataset);
     if (dataset)
-        arrivals_forget (self->options.arrivals, s_is_on, dataset, &removed);
+        admission_forget (self->options.admission, s_is_on, dataset, &removed);
     self->options.carry_out (self->options.context);
     outbox_send_text (self->options.router, &inbound->peer, WIRE_REMOVED, 0, inbound->head.tag,
         reply_removed (jobs + waiting));
@@ -1101,7 +1101,7 @@ receiver_revoke (receiver_t *self, bool (*is_gone) (void *context, const caller_
     s_forget_requests (self, &revoking);
     refusal_t refusal;
     refuse (&refusal, "revoked", "the key of its client was revoked");
-    arrivals_forget (self->options.arrivals, s_has_joined_with, &revoking, &refusal);
+    admission_forget (self->options.admission, s_has_joined_with, &revoking, &refusal);
     remote_workers_revoke (tasks_remote_workers (self->options.tasks), s_is_worker_gone, &revoking,
         s_now_ms (self));
     rank_each (self->options.broker, s_revoke, &revoking);

@@ -19,7 +19,7 @@
 #include <zmq.h>
 #include <jansson.h>
 #include "additions.h"
-#include "arrivals.h"
+#include "admission.h"
 #include "broker.h"
 #include "explaining.h"
 #include "log.h"
@@ -40,7 +40,7 @@ typedef struct {
     const tenants_t *tenants;
     additions_t *additions;     //  NULL: data sets are neither added nor removed
     explaining_t *explaining;
-    arrivals_t *arrivals;
+    admission_t *admission;
     outbox_backlog_t *backlog;
     const int64_t *now_ms;      //  of this turn
     uint64_t (*nanoseconds) (void *clock);      //  as in service_options_t

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "action.h"
-#include "arrivals.h"
+#include "admission.h"
 #include "build_version.h"
 #include "clock.h"
 #include "connection.h"
@@ -26,7 +26,7 @@ struct service {
     int64_t now_ms;             //  of this turn
     receiver_t *receiver;
     explaining_t *explaining;
-    arrivals_t *arrivals;
+    admission_t *admission;
     ring_closing_t closing_rings;
     atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
                                                     //  not sent yet; its threads count down
@@ -50,9 +50,9 @@ s_count_outside (service_t *self)
     broker_t *broker = self->options.broker;
     for (uint32_t number = 0; number < tenant_total (broker); number++) {
         tenant_t *tenant = tenant_of_number (broker, number);
-        tenant_outside (broker, tenant, arrivals_count (self->arrivals, tenant),
+        tenant_outside (broker, tenant, admission_count (self->admission, tenant),
             atomic_load (&self->outgoing [number])
-            + ring_closing_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
+            + ring_closing_bytes (&self->closing_rings, number) + admission_bytes (self->admission, tenant));
     }
 }
 
@@ -64,7 +64,7 @@ s_settle (void *context)
     s_count_outside (self);
 }
 
-//  A refusal that arrivals sends later than in its answer: it is counted here, arrivals tells the client.
+//  A refusal that admission sends later than in its answer: it is counted here, admission tells the client.
 static void
 s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
 {
@@ -80,10 +80,10 @@ s_new_receiver (service_t *self)
     receiver_options_t receiver = { .broker = options->broker, .tasks = options->tasks,
         .ring_server = options->ring_server, .router = options->router, .log = options->log,
         .tenants = options->tenants, .additions = options->additions,
-        .explaining = self->explaining, .arrivals = self->arrivals, .backlog = self->backlog,
+        .explaining = self->explaining, .admission = self->admission, .backlog = self->backlog,
         .now_ms = &self->now_ms, .nanoseconds = options->nanoseconds, .clock = options->clock,
         .carry_out = s_carry_out_all, .status = s_status, .context = self };
-    return self->explaining && self->arrivals? receiver_new (&receiver): NULL;
+    return self->explaining && self->admission? receiver_new (&receiver): NULL;
 }
 
 service_t *
@@ -96,14 +96,14 @@ service_new (const service_options_t *options)
     self->backlog = outbox_backlog_new ();
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
         atomic_init (&self->outgoing [number], 0);
-    arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server,
+    admission_options_t admission = { .broker = options->broker, .ring_server = options->ring_server,
         .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
         .refused = s_count_refusal, .backlog = self->backlog, .context = self };
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
     self->explaining = explaining_new (options->router, options->broker, options->tasks, self->backlog);
-    self->arrivals = arrivals_new (&arrivals);
+    self->admission = admission_new (&admission);
     self->receiver = s_new_receiver (self);
     if (!self->rows || !self->ids || !self->receiver || !self->backlog
         || tasks_lend (options->tasks, options->router, options->log))
@@ -118,7 +118,7 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
-    arrivals_destroy (&self->arrivals);
+    admission_destroy (&self->admission);
     ring_closing_leave (&self->closing_rings);
     receiver_destroy (&self->receiver);
     outbox_backlog_destroy (&self->backlog);
@@ -488,7 +488,7 @@ service_act (service_t *self, int64_t now_ms)
     s_log_trouble (self);
     s_log_keys (self);
     s_carry_out_all (self);
-    if (arrivals_act (self->arrivals, now_ms)) {
+    if (admission_act (self->admission, now_ms)) {
         broker_advance (self->options.broker, now_ms);
         s_carry_out_all (self);
     }
@@ -515,14 +515,14 @@ service_beat (service_t *self, int64_t now_ms)
     //  Returns memory to the system that bursts of messages and jobs have left with the allocator.
     malloc_trim (0);
     rank_each (self->options.broker, s_beat, self);
-    arrivals_beat (self->arrivals, now_ms);
+    admission_beat (self->admission, now_ms);
     receiver_beat (self->receiver);
 }
 
 uint64_t
 service_jobs (const service_t *self)
 {
-    return broker_jobs (self->options.broker) + arrivals_count (self->arrivals, NULL);
+    return broker_jobs (self->options.broker) + admission_count (self->admission, NULL);
 }
 
 uint64_t
@@ -679,7 +679,7 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
         json_string (of_files? of_files: tasks_reading_mode (self->options.tasks, true)));
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
     json_object_set_new (status, "gathering",
-        arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
+        admission_status (self->admission, sees_all? NULL: caller->tenant, now_ms));
     json_object_set_new (status, "long_tasks",
         tasks_long_status (self->options.tasks, sees_all? NULL: caller->tenant, clock_now_ms ()));
     json_object_set_new (status, "version", json_string (build_version ()));
@@ -720,7 +720,7 @@ service_stop (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
     receiver_stop (self->receiver);
-    arrivals_stop (self->arrivals);
+    admission_stop (self->admission);
     rank_each (self->options.broker, s_tell_end, self);
     job_each (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <jansson.h>
-#include "arrivals.h"
+#include "admission.h"
 #include "reply.h"
 #include "service_asserts.h"
 #include "service_play.h"
@@ -214,7 +214,7 @@ it_does_not_wait_for_ever (void **state)
     (void) state;
     uint64_t job;
     play_t *play = s_play_that_waits (PLAY_A1, &job);
-    play_turn (play, ARRIVALS_PATIENCE_MS - 2000);
+    play_turn (play, ADMISSION_PATIENCE_MS - 2000);
     assert_null (play_last (play, ONE_AGAIN, 0));
     play_turn (play, 2000);
     assert_error (play, ONE_AGAIN, "busy", "");
@@ -296,7 +296,7 @@ a_tenant_waits_in_its_share (void **state)
     play_t *play = play_new (true);
     broker_t *broker = play_broker (play);
     tenant_limit (broker, tenant_named (broker, "b"), &(broker_tenant_t) { .name = "b", .weight = 100 });
-    assert_int_equal (tenant_share (broker, tenant_named (broker, "a"), ARRIVALS_RETURNING_MAX), 1);
+    assert_int_equal (tenant_share (broker, tenant_named (broker, "a"), ADMISSION_RETURNING_MAX), 1);
     enum { MATE = 11 };
     uint64_t job = s_begin (play, PLAY_A1);
     s_join (play, MATE, PLAY_A2, RANK_OF ("other", 0, INSTANCE ("a")));

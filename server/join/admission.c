@@ -1,4 +1,4 @@
-#include "arrivals.h"
+#include "admission.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,33 +13,33 @@
 #include "rlimits.h"
 #include "tenant.h"
 
-struct arrivals {
-    arrivals_options_t options;
+struct admission {
+    admission_options_t options;
     int64_t now_ms;             //  of this turn
     uint64_t keys;              //  given to connections so far
     rendezvous_t *rendezvous;
     //  Returning ranks that wait until their former connections are reclaimed.
-    join_t *returning [ARRIVALS_RETURNING_MAX];
+    join_t *returning [ADMISSION_RETURNING_MAX];
     size_t returning_count;
 };
 
-arrivals_t *
-arrivals_new (const arrivals_options_t *options)
+admission_t *
+admission_new (const admission_options_t *options)
 {
-    arrivals_t *self = calloc (1, sizeof *self);
+    admission_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->options = *options;
     self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
     if (!self->rendezvous)
-        arrivals_destroy (&self);
+        admission_destroy (&self);
     return self;
 }
 
 void
-arrivals_destroy (arrivals_t **self_p)
+admission_destroy (admission_t **self_p)
 {
-    arrivals_t *self = *self_p;
+    admission_t *self = *self_p;
     if (!self)
         return;
     rendezvous_destroy (&self->rendezvous);
@@ -56,7 +56,7 @@ s_job_of (const rank_t *rank)
 }
 
 bool
-arrivals_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
+admission_is_free (const admission_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
 {
     const rank_t *rank = connection_rank_of_peer (self->options.broker, peer, caller);
     if (rank)
@@ -78,7 +78,7 @@ arrivals_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *ca
 
 //  The job works without a ring; without this line no user would know why it costs more.
 static void
-s_log_no_ring (const arrivals_t *self, const join_t *join, int rc)
+s_log_no_ring (const admission_t *self, const join_t *join, int rc)
 {
     char why [128];
     if (rc == -EFBIG)
@@ -94,7 +94,7 @@ s_log_no_ring (const arrivals_t *self, const join_t *join, int rc)
 }
 
 static connection_t *
-s_memory (arrivals_t *self, const join_t *join, refusal_t *refusal)
+s_memory (admission_t *self, const join_t *join, refusal_t *refusal)
 {
     connection_t *connection;
     int rc = connection_new (&connection, &join->peer, &join->caller, ++self->keys, &join->layout,
@@ -111,7 +111,7 @@ s_memory (arrivals_t *self, const join_t *join, refusal_t *refusal)
 
 //  Ring (with a token) or inline (without).  False: no token available, and no memory for inline.
 static bool
-s_offer (const arrivals_t *self, const join_t *join, connection_t *connection, char *token,
+s_offer (const admission_t *self, const join_t *join, connection_t *connection, char *token,
     refusal_t *refusal)
 {
     token [0] = 0;
@@ -126,7 +126,7 @@ s_offer (const arrivals_t *self, const join_t *join, connection_t *connection, c
 }
 
 static char *
-s_describe (const arrivals_t *self, const join_t *join, const rank_t *rank, const char *token)
+s_describe (const admission_t *self, const join_t *join, const rank_t *rank, const char *token)
 {
     const job_t *job = rank_job (rank);
     const catalogue_t *catalogue = dataset_source_of (join->terms.dataset)->catalogue;
@@ -156,7 +156,7 @@ s_describe (const arrivals_t *self, const join_t *join, const rank_t *rank, cons
 
 //  Gives the connection to the rank, and writes JOINED.
 static void
-s_give (const arrivals_t *self, const join_t *join, rank_t *rank, connection_t **connection_p,
+s_give (const admission_t *self, const join_t *join, rank_t *rank, connection_t **connection_p,
     const char *token, char **text_p)
 {
     *text_p = s_describe (self, join, rank, token);
@@ -165,7 +165,7 @@ s_give (const arrivals_t *self, const join_t *join, rank_t *rank, connection_t *
 }
 
 static void
-s_log_joined (const arrivals_t *self, const join_t *join, job_t *job, const broker_terms_t *terms)
+s_log_joined (const admission_t *self, const join_t *join, job_t *job, const broker_terms_t *terms)
 {
     const request_join_t *request = &join->request;
     char resumed [64] = "", ranks [64] = "", nodes [64] = "";
@@ -191,7 +191,7 @@ s_log_joined (const arrivals_t *self, const join_t *join, job_t *job, const brok
 
 //  Frees what was made for clients of a failed join.
 static void
-s_let_go (const arrivals_t *self, connection_t **connections, uint32_t count)
+s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 {
     for (uint32_t rank = 0; rank < count; rank++)
         if (connections [rank]) {
@@ -203,7 +203,7 @@ s_let_go (const arrivals_t *self, connection_t **connections, uint32_t count)
 //  The job that terms describe, with a rank for each of the joins, in their order; texts [rank] is its JOINED
 //  (JSON, malloc'ed, the caller's).  NULL: refusal holds the reason, and nothing has changed.
 static job_t *
-s_make_job (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins, char **texts,
+s_make_job (admission_t *self, const broker_terms_t *terms, join_t *const *joins, char **texts,
     refusal_t *refusal)
 {
     connection_t *connections [WIRE_RANKS_MAX] = { NULL };
@@ -235,7 +235,7 @@ s_make_job (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins,
 
 //  The rank returns to its job, after broker_returns; *text_p as above.  NULL: refused.
 static rank_t *
-s_make_rank (arrivals_t *self, job_t *job, join_t *join, char **text_p, refusal_t *refusal)
+s_make_rank (admission_t *self, job_t *job, join_t *join, char **text_p, refusal_t *refusal)
 {
     char token [RING_SERVER_TOKEN_BYTES + 1];
     connection_t *connection = s_memory (self, join, refusal);
@@ -262,7 +262,7 @@ s_make_rank (arrivals_t *self, job_t *job, join_t *join, char **text_p, refusal_
 
 //  Sends JOINED to the rank.
 static void
-s_send_joined (arrivals_t *self, rank_t *rank, const join_t *join, char *text)
+s_send_joined (admission_t *self, rank_t *rank, const join_t *join, char *text)
 {
     const peer_t *peer = &join->peer;
     const tenant_t *tenant = join->caller.tenant;
@@ -284,7 +284,7 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_t *join, char *text)
 
 //  A job for all the joins, one for each rank.
 static bool
-s_admit (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins, refusal_t *refusal)
+s_admit (admission_t *self, const broker_terms_t *terms, join_t *const *joins, refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
     //  Ended jobs must give back memory before a new job takes some: otherwise clients that join and leave
@@ -299,7 +299,7 @@ s_admit (arrivals_t *self, const broker_terms_t *terms, join_t *const *joins, re
 }
 
 static void
-s_send_error (arrivals_t *self, const join_t *join, const refusal_t *refusal)
+s_send_error (admission_t *self, const join_t *join, const refusal_t *refusal)
 {
     self->options.refused (self->options.context, &join->caller, refusal);
     outbox_send_text (self->options.router, &join->peer, WIRE_ERROR, 0, join->tag,
@@ -308,7 +308,7 @@ s_send_error (arrivals_t *self, const join_t *join, const refusal_t *refusal)
 
 //  All ranks have joined: sends JOINED, or the refusal, to each, and frees the joins.
 static void
-s_admit_gathered (arrivals_t *self, const broker_terms_t *terms, join_t **joins)
+s_admit_gathered (admission_t *self, const broker_terms_t *terms, join_t **joins)
 {
     refusal_t refusal;
     uint32_t world_size = terms->world_size;
@@ -327,7 +327,7 @@ s_admit_gathered (arrivals_t *self, const broker_terms_t *terms, join_t **joins)
 
 //  A rank returns to its job.
 static bool
-s_return (arrivals_t *self, job_t *job, join_t *join, refusal_t *refusal)
+s_return (admission_t *self, job_t *job, join_t *join, refusal_t *refusal)
 {
     char *text;
     rank_t *rank = s_make_rank (self, job, join, &text, refusal);
@@ -338,7 +338,7 @@ s_return (arrivals_t *self, job_t *job, join_t *join, refusal_t *refusal)
 
 //  The job with ranks of this name; NULL: none.
 static job_t *
-s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
+s_ranked_job (const admission_t *self, const tenant_t *tenant, const char *name)
 {
     job_t *job = job_named (self->options.broker, tenant, name);
     return job && job_world_size (job) > 1? job: NULL;
@@ -346,7 +346,7 @@ s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
 
 //  The pipeline of the waiting ranks, or of their job; NULL: none.
 static const pipeline_t *
-s_pipeline_of_ranks (const arrivals_t *self, const join_t *join)
+s_pipeline_of_ranks (const admission_t *self, const join_t *join)
 {
     if (join->request.world_size == 1)
         return NULL;
@@ -359,7 +359,7 @@ s_pipeline_of_ranks (const arrivals_t *self, const join_t *join)
 //  The server notices the death of a client without a ring only when it sends to it.  A restarted client may
 //  join before that, and a dead one must not block it: so the server sends to all ranks of the job.
 static void
-s_ask (arrivals_t *self, rank_t *rank)
+s_ask (admission_t *self, rank_t *rank)
 {
     const connection_t *connection = rank_user (rank);
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
@@ -375,7 +375,7 @@ s_ask (arrivals_t *self, rank_t *rank)
 }
 
 static void
-s_ask_all (arrivals_t *self, const tenant_t *tenant, const char *name)
+s_ask_all (admission_t *self, const tenant_t *tenant, const char *name)
 {
     job_t *job = s_ranked_job (self, tenant, name);
     for (uint32_t number = 0; job && number < job_world_size (job); number++)
@@ -399,7 +399,7 @@ s_is_unreclaimed (const rank_t *rank)
 }
 
 static return_t
-s_try_return (arrivals_t *self, join_t *join, refusal_t *refusal)
+s_try_return (admission_t *self, join_t *join, refusal_t *refusal)
 {
     s_ask_all (self, join->caller.tenant, join->request.job);
     for (int turn = 0; turn < 2; turn++) {
@@ -437,24 +437,24 @@ s_refuse_drained (refusal_t *refusal)
 
 //  Each tenant has its share of the waiting places.
 static bool
-s_may_wait (const arrivals_t *self, const tenant_t *tenant)
+s_may_wait (const admission_t *self, const tenant_t *tenant)
 {
     size_t count = 0;
     for (size_t index = 0; index < self->returning_count; index++)
         count += self->returning [index]->caller.tenant == tenant;
-    return self->returning_count < ARRIVALS_RETURNING_MAX
-        && count < tenant_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
+    return self->returning_count < ADMISSION_RETURNING_MAX
+        && count < tenant_share (self->options.broker, tenant, ADMISSION_RETURNING_MAX);
 }
 
 //  One of several ranks: it returns, at once or when it can, or waits for the others.  False: refused.
 static bool
-s_take_rank (arrivals_t *self, join_t **join_p, refusal_t *refusal)
+s_take_rank (admission_t *self, join_t **join_p, refusal_t *refusal)
 {
     join_t *joins [WIRE_RANKS_MAX];
     const broker_terms_t *terms;
     return_t status = s_try_return (self, *join_p, refusal);
     if (status == RETURN_WAITS && s_may_wait (self, (*join_p)->caller.tenant)
-    &&  self->now_ms < (*join_p)->since_ms + ARRIVALS_PATIENCE_MS) {
+    &&  self->now_ms < (*join_p)->since_ms + ADMISSION_PATIENCE_MS) {
         self->returning [self->returning_count++] = *join_p;
         *join_p = NULL;
         return true;
@@ -476,14 +476,14 @@ s_take_rank (arrivals_t *self, join_t **join_p, refusal_t *refusal)
 
 //  A draining server takes back ranks of existing jobs; s_take_rank refuses all other ranks.
 static bool
-s_may_come (const arrivals_t *self, const join_t *join, refusal_t *refusal)
+s_may_come (const admission_t *self, const join_t *join, refusal_t *refusal)
 {
     return !broker_is_draining (self->options.broker) || join->request.world_size > 1
         || s_refuse_drained (refusal);
 }
 
 bool
-arrivals_begin (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
+admission_begin (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
     return s_may_come (self, join, refusal)
@@ -491,7 +491,7 @@ arrivals_begin (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refus
 }
 
 bool
-arrivals_join (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
+admission_join (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
     self->options.settle (self->options.context);
@@ -507,10 +507,10 @@ arrivals_join (arrivals_t *self, join_t *join, int64_t now_ms, refusal_t *refusa
 }
 
 bool
-arrivals_act (arrivals_t *self, int64_t now_ms)
+admission_act (admission_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    join_t *waiting [ARRIVALS_RETURNING_MAX];
+    join_t *waiting [ADMISSION_RETURNING_MAX];
     size_t count = self->returning_count;
     memcpy (waiting, self->returning, count * sizeof *waiting);
     self->returning_count = 0;
@@ -529,7 +529,7 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
 static bool
 s_may_return (void *context, const join_t *join)
 {
-    const arrivals_t *self = context;
+    const admission_t *self = context;
     job_t *job;
     refusal_t refusal;
     if (broker_returns (self->options.broker, &join->terms, join->request.rank, self->now_ms,
@@ -541,7 +541,7 @@ s_may_return (void *context, const join_t *join)
 }
 
 void
-arrivals_beat (arrivals_t *self, int64_t now_ms)
+admission_beat (admission_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
     join_t *join;
@@ -557,13 +557,13 @@ arrivals_beat (arrivals_t *self, int64_t now_ms)
 }
 
 void
-arrivals_drain (arrivals_t *self)
+admission_drain (admission_t *self)
 {
     rendezvous_stop (self->rendezvous);
 }
 
 void
-arrivals_stop (arrivals_t *self)
+admission_stop (admission_t *self)
 {
     refusal_t refusal;
     refuse (&refusal, "stopping", "the server is ending");
@@ -576,7 +576,7 @@ arrivals_stop (arrivals_t *self)
 }
 
 void
-arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const join_t *join), void *context,
+admission_forget (admission_t *self, bool (*is_gone) (void *context, const join_t *join), void *context,
     const refusal_t *refusal)
 {
     size_t kept = 0;
@@ -594,19 +594,19 @@ arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const join_t 
 }
 
 size_t
-arrivals_count (const arrivals_t *self, const tenant_t *tenant)
+admission_count (const admission_t *self, const tenant_t *tenant)
 {
     return rendezvous_count (self->rendezvous, tenant);
 }
 
 size_t
-arrivals_count_on (const arrivals_t *self, const dataset_t *dataset)
+admission_count_on (const admission_t *self, const dataset_t *dataset)
 {
     return rendezvous_count_on (self->rendezvous, dataset);
 }
 
 size_t
-arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
+admission_bytes (const admission_t *self, const tenant_t *tenant)
 {
     size_t bytes = rendezvous_bytes (self->rendezvous, tenant);
     for (size_t index = 0; index < self->returning_count; index++) {
@@ -617,7 +617,7 @@ arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
 }
 
 json_t *
-arrivals_status (const arrivals_t *self, const tenant_t *tenant, int64_t now_ms)
+admission_status (const admission_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     return rendezvous_status (self->rendezvous, tenant, now_ms);
 }
