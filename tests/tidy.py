@@ -43,7 +43,6 @@ OLD_NAMES = {
     "refusals_t": "rejection_log",
     "mail_t": "inbound_message",
     "door": "ring_server",
-    "gathering_t": "rendezvous",
     "lingering": "ring_closing",
     "stock": "version_index",
     "claimant": "consumer",

@@ -8,7 +8,7 @@
 #include "connection.h"
 #include "dataset_source.h"
 #include "job.h"
-#include "rendezvous.h"
+#include "rank_gathering.h"
 #include "reply.h"
 #include "rlimits.h"
 #include "tenant.h"
@@ -17,7 +17,7 @@ struct admission {
     admission_options_t options;
     int64_t now_ms;             //  of this turn
     uint64_t keys;              //  given to connections so far
-    rendezvous_t *rendezvous;
+    rank_gathering_t *gathering;
     //  Returning ranks that wait until their former connections are reclaimed.
     join_t *returning [ADMISSION_RETURNING_MAX];
     size_t returning_count;
@@ -30,8 +30,8 @@ admission_new (const admission_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
-    self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
-    if (!self->rendezvous)
+    self->gathering = rank_gathering_new (options->router, options->broker, options->log);
+    if (!self->gathering)
         admission_destroy (&self);
     return self;
 }
@@ -42,7 +42,7 @@ admission_destroy (admission_t **self_p)
     admission_t *self = *self_p;
     if (!self)
         return;
-    rendezvous_destroy (&self->rendezvous);
+    rank_gathering_destroy (&self->gathering);
     for (size_t index = 0; index < self->returning_count; index++)
         join_destroy (&self->returning [index]);
     free (self);
@@ -63,7 +63,7 @@ admission_is_free (const admission_t *self, const peer_t *peer, const caller_t *
         return refuse (refusal, "already_joined",
             "this connection has job %llu: leave it first, or connect another",
             (unsigned long long) s_job_of (rank));
-    const char *name = rendezvous_of (self->rendezvous, peer, caller);
+    const char *name = rank_gathering_of (self->gathering, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
         const join_t *join = self->returning [index];
         if (peer_is (&join->peer, peer) && caller_is (&join->caller, caller))
@@ -351,7 +351,7 @@ s_pipeline_of_ranks (const admission_t *self, const join_t *join)
     if (join->request.world_size == 1)
         return NULL;
     const tenant_t *tenant = join->caller.tenant;
-    const pipeline_t *waiting = rendezvous_pipeline (self->rendezvous, tenant, join->request.job);
+    const pipeline_t *waiting = rank_gathering_pipeline (self->gathering, tenant, join->request.job);
     const job_t *job = s_ranked_job (self, tenant, join->request.job);
     return waiting || !job? waiting: job_pipeline (job);
 }
@@ -467,11 +467,12 @@ s_take_rank (admission_t *self, join_t **join_p, refusal_t *refusal)
         return status == RETURN_DONE;
     if (broker_is_draining (self->options.broker))
         return s_refuse_drained (refusal);
-    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_p, self->now_ms, joins, &terms,
+    rank_gathering_status_t gathers = rank_gathering_add (self->gathering, join_p, self->now_ms, joins,
+        &terms,
         refusal);
-    if (gathers == RENDEZVOUS_COMPLETE)
+    if (gathers == RANK_GATHERING_COMPLETE)
         s_admit_gathered (self, terms, joins);
-    return gathers != RENDEZVOUS_REFUSED;
+    return gathers != RANK_GATHERING_REFUSED;
 }
 
 //  A draining server takes back ranks of existing jobs; s_take_rank refuses all other ranks.
@@ -500,7 +501,7 @@ admission_join (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refu
     if (good && join->request.world_size > 1)
         good = s_take_rank (self, &join, refusal);
     else
-        good = good && rendezvous_leaves_name (self->rendezvous, join, now_ms, refusal)
+        good = good && rank_gathering_leaves_name (self->gathering, join, now_ms, refusal)
             && s_admit (self, &join->terms, &join, refusal);
     join_destroy (&join);
     return good;
@@ -545,7 +546,7 @@ admission_beat (admission_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
     join_t *join;
-    while ((join = rendezvous_take (self->rendezvous, s_may_return, self))) {
+    while ((join = rank_gathering_take (self->gathering, s_may_return, self))) {
         refusal_t refusal;
         self->options.settle (self->options.context);
         join->since_ms = now_ms;
@@ -553,13 +554,13 @@ admission_beat (admission_t *self, int64_t now_ms)
             s_send_error (self, join, &refusal);
         join_destroy (&join);
     }
-    rendezvous_beat (self->rendezvous, now_ms);
+    rank_gathering_beat (self->gathering, now_ms);
 }
 
 void
 admission_drain (admission_t *self)
 {
-    rendezvous_stop (self->rendezvous);
+    rank_gathering_stop (self->gathering);
 }
 
 void
@@ -567,7 +568,7 @@ admission_stop (admission_t *self)
 {
     refusal_t refusal;
     refuse (&refusal, "stopping", "the server is ending");
-    rendezvous_stop (self->rendezvous);
+    rank_gathering_stop (self->gathering);
     while (self->returning_count > 0) {
         join_t *join = self->returning [--self->returning_count];
         s_send_error (self, join, &refusal);
@@ -580,7 +581,7 @@ admission_forget (admission_t *self, bool (*is_gone) (void *context, const join_
     const refusal_t *refusal)
 {
     size_t kept = 0;
-    rendezvous_forget (self->rendezvous, is_gone, context, refusal);
+    rank_gathering_forget (self->gathering, is_gone, context, refusal);
     for (size_t index = 0; index < self->returning_count; index++) {
         join_t *join = self->returning [index];
         if (is_gone (context, join)) {
@@ -596,19 +597,19 @@ admission_forget (admission_t *self, bool (*is_gone) (void *context, const join_
 size_t
 admission_count (const admission_t *self, const tenant_t *tenant)
 {
-    return rendezvous_count (self->rendezvous, tenant);
+    return rank_gathering_count (self->gathering, tenant);
 }
 
 size_t
 admission_count_on (const admission_t *self, const dataset_t *dataset)
 {
-    return rendezvous_count_on (self->rendezvous, dataset);
+    return rank_gathering_count_on (self->gathering, dataset);
 }
 
 size_t
 admission_bytes (const admission_t *self, const tenant_t *tenant)
 {
-    size_t bytes = rendezvous_bytes (self->rendezvous, tenant);
+    size_t bytes = rank_gathering_bytes (self->gathering, tenant);
     for (size_t index = 0; index < self->returning_count; index++) {
         const join_t *join = self->returning [index];
         bytes += !tenant || join->caller.tenant == tenant? join_bytes (join): 0;
@@ -619,5 +620,5 @@ admission_bytes (const admission_t *self, const tenant_t *tenant)
 json_t *
 admission_status (const admission_t *self, const tenant_t *tenant, int64_t now_ms)
 {
-    return rendezvous_status (self->rendezvous, tenant, now_ms);
+    return rank_gathering_status (self->gathering, tenant, now_ms);
 }

@@ -3,7 +3,7 @@
  *
  *  happy path:     a plain job: admission_begin, its ids, admission_join: memory, token, a job -> JOINED.  A
  *                  rank: broker_returns says whether it returns to an existing job; otherwise it waits for
- *                  other ranks (rendezvous.h), and the last one makes the job.
+ *                  other ranks (rank_gathering.h), and the last one makes the job.
  *  failure modes:  ERROR to the clients concerned.  If a rank returns while a worker still writes to its
  *                  former connection, it waits until that is reclaimed, which takes no longer than a copy;
  *                  after ADMISSION_PATIENCE_MS it is refused (`busy`).
@@ -72,7 +72,7 @@ size_t admission_count (const admission_t *self, const tenant_t *tenant);
 size_t admission_bytes (const admission_t *self, const tenant_t *tenant);
 //  The jobs on this data set that wait for ranks.
 size_t admission_count_on (const admission_t *self, const dataset_t *dataset);
-//  rendezvous_status.
+//  rank_gathering_status.
 json_t *admission_status (const admission_t *self, const tenant_t *tenant, int64_t now_ms);
 
 #endif

@@ -8,8 +8,8 @@
  *      received    receiver.c, taken from the queue    it is parsed (join_new), and has its data set and its
  *                                                      pipeline (admission_begin)
  *      reading     receiver.c; a worker if it is long  its ids are read (join_read), its terms complete
- *      gathering   rendezvous.c: one of several ranks  its job's other ranks are there; a refusal is for all
- *                  of a job to come
+ *      gathering   rank_gathering.c: one of several    its job's other ranks are there; a refusal is for all
+ *                  ranks of a job to come
  *      returning   admission.c: a rank of a job that   its former connection is reclaimed
  *                  there is
  *      admitted    its terms are a job's (broker_join), or a rank's (broker_return): JOINED, and it is freed
@@ -50,7 +50,7 @@ typedef struct {
     int64_t since_ms;           //  begin of its wait for other ranks, or for its former connection
     //  What the broker is asked for.  The join owns the pipeline (one reference), subset, taken, parts.cut,
     //  list_made (one reference; list lies in it) and recent (one block); the texts lie in the members above,
-    //  but of a complete job with ranks (rendezvous_add).
+    //  but of a complete job with ranks (rank_gathering_add).
     broker_terms_t terms;
 } join_t;
 

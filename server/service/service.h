@@ -2,8 +2,8 @@
  *  actions.
  *
  *  happy path:     JOIN -> ring + token -> JOINED .. the ring server reports attached -> batches .. PROGRESS
- *                  .. LEAVE -> ENDED.  With ranks each JOIN waits until all have come (rendezvous.h); each
- *                  rank has a connection of its own.  Requests that take this thread long wait their turn
+ *                  .. LEAVE -> ENDED.  With ranks each JOIN waits until all have come (rank_gathering.h);
+ *                  each rank has a connection of its own.  Requests that take this thread long wait their turn
  *                  (request_queue.h), so that no tenant has the thread to itself.
  *  failure modes:  no ring, or the client asks: INLINE.  A peer that cannot be sent to has left.  An invalid
  *                  message gets ERROR.  A message of another protocol, or of a caller without a tenant, gets

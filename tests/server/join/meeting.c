@@ -227,13 +227,13 @@ pack_order (const pack_t *self)
     return NULL;                        //  no data set here is a pack
 }
 
-//  ---- a rendezvous, and the ranks that come to it
+//  ---- a gathering, and the ranks that come to it
 
 meeting_gathered_t meeting_gathered;
 refusal_t meeting_refusal;
 static log_t s_log = { .descriptor = -1 };
 
-rendezvous_t *
+rank_gathering_t *
 meeting_begin (void)
 {
     meeting_outbox.count = 0;
@@ -243,23 +243,23 @@ meeting_begin (void)
     meeting_shared_text = NULL;
     meeting_tenants.present = meeting_tenant (&meeting_tenants.one);
     meeting_tenants.count = 1;
-    rendezvous_t *rendezvous = rendezvous_new (&meeting_outbox, NULL, &s_log);
-    assert_non_null (rendezvous);
-    return rendezvous;
+    rank_gathering_t *gathering = rank_gathering_new (&meeting_outbox, NULL, &s_log);
+    assert_non_null (gathering);
+    return gathering;
 }
 
 void
-meeting_end (rendezvous_t *rendezvous)
+meeting_end (rank_gathering_t *gathering)
 {
-    rendezvous_check (rendezvous);
-    rendezvous_destroy (&rendezvous);
-    assert_null (rendezvous);
+    rank_gathering_check (gathering);
+    rank_gathering_destroy (&gathering);
+    assert_null (gathering);
     meeting_forget_gathered ();
     assert_int_equal (s_held, 0);
 }
 
 join_t *
-meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
+meeting_join (const rank_gathering_t *gathering, uint8_t number, uid_t uid, const char *members)
 {
     static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
     static const uint64_t ids [] = { WIRE_IDS_LIST, LISTED };
@@ -281,7 +281,8 @@ meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const c
     peer_t peer = { .bytes = { number }, .size = 1 };
     caller_t caller = { .tenant = meeting_tenants.present, .uid = uid, .user = uid };
     join_t *join = join_new (frames, count, &peer, &caller, 100u + number, &meeting_refusal);
-    const pipeline_t *like = join? rendezvous_pipeline (rendezvous, caller.tenant, join->request.job): NULL;
+    const pipeline_t *like = join? rank_gathering_pipeline (gathering, caller.tenant,
+        join->request.job): NULL;
     if (!join || !(join_place (join, NULL, like, &meeting_refusal)
         && join_read (join, frames, &meeting_refusal)
     &&  join_complete (join, &meeting_refusal)))
@@ -289,24 +290,24 @@ meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const c
     return join;
 }
 
-rendezvous_status_t
-meeting_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid, const char *members)
+rank_gathering_status_t
+meeting_add_of (rank_gathering_t *gathering, int64_t now_ms, uint8_t peer, uid_t uid, const char *members)
 {
-    join_t *join = meeting_join (rendezvous, peer, uid, members);
+    join_t *join = meeting_join (gathering, peer, uid, members);
     meeting_refusal = (refusal_t) { .code = NULL };
-    rendezvous_status_t status = rendezvous_add (rendezvous, &join, now_ms, meeting_gathered.joins,
+    rank_gathering_status_t status = rank_gathering_add (gathering, &join, now_ms, meeting_gathered.joins,
         &meeting_gathered.terms, &meeting_refusal);
-    meeting_gathered.count = status == RENDEZVOUS_COMPLETE? meeting_gathered.terms->world_size: 0;
-    assert_true ((status == RENDEZVOUS_REFUSED) == (join != NULL));
+    meeting_gathered.count = status == RANK_GATHERING_COMPLETE? meeting_gathered.terms->world_size: 0;
+    assert_true ((status == RANK_GATHERING_REFUSED) == (join != NULL));
     join_destroy (&join);
-    rendezvous_check (rendezvous);
+    rank_gathering_check (gathering);
     return status;
 }
 
-rendezvous_status_t
-meeting_add (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, const char *members)
+rank_gathering_status_t
+meeting_add (rank_gathering_t *gathering, int64_t now_ms, uint8_t peer, const char *members)
 {
-    return meeting_add_of (rendezvous, now_ms, peer, UID, members);
+    return meeting_add_of (gathering, now_ms, peer, UID, members);
 }
 
 const char *

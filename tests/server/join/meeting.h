@@ -1,5 +1,5 @@
-/*  meeting -- a rendezvous for tests: requests are read as in the server; the broker, the catalogue and the
- *  socket are made up here.  There is one meeting at a time.
+/*  meeting -- a gathering of ranks for tests: requests are read as in the server; the broker, the catalogue
+ *  and the socket are made up here.  There is one meeting at a time.
  */
 #ifndef MEETING_H
 #define MEETING_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "rendezvous.h"
+#include "rank_gathering.h"
 
 enum { SAMPLES = 1000, PEERS = 255, SENT_MAX = 4096, NOW = 1000000, TEXT_BYTES = 600, UID = 7 };
 
@@ -53,7 +53,7 @@ extern const char *meeting_shared_text;         //  of a job that is there
 
 tenant_t *meeting_tenant (char *which);
 
-//  ---- a rendezvous, and the ranks that come to it
+//  ---- a gathering, and the ranks that come to it
 
 //  The joins of the last complete job, by rank, and what the job asks for.
 typedef struct {
@@ -65,8 +65,8 @@ typedef struct {
 extern meeting_gathered_t meeting_gathered;
 extern refusal_t meeting_refusal;
 
-rendezvous_t *meeting_begin (void);
-void meeting_end (rendezvous_t *rendezvous);
+rank_gathering_t *meeting_begin (void);
+void meeting_end (rank_gathering_t *gathering);
 
 //  A list with ids in no small block of memory, as a real one has.
 #define LISTED_8 9, 5, 5, 900, 0, 9, 1, 2
@@ -78,11 +78,12 @@ enum { LISTED_COUNT = 512 };
 //  peer's number.
 //  With "subset" it asks for the first half, with "list" for LISTED, with "taken" it has had 5 samples, with
 //  "recent" it has had step 0 of epoch 2.
-join_t *meeting_join (const rendezvous_t *rendezvous, uint8_t number, uid_t uid,
+join_t *meeting_join (const rank_gathering_t *gathering, uint8_t number, uid_t uid,
     const char *members);
-rendezvous_status_t meeting_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid,
+rank_gathering_status_t meeting_add_of (rank_gathering_t *gathering, int64_t now_ms, uint8_t peer, uid_t uid,
     const char *members);
-rendezvous_status_t meeting_add (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, const char *members);
+rank_gathering_status_t meeting_add (rank_gathering_t *gathering, int64_t now_ms, uint8_t peer,
+    const char *members);
 //  Frees the joins of the last complete job.
 void meeting_forget_gathered (void);
 

@@ -1,4 +1,4 @@
-#include "rendezvous.h"
+#include "rank_gathering.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ typedef struct party {
     join_t *ranks [WIRE_RANKS_MAX];         //  NULL: the rank has not joined
 } party_t;
 
-struct rendezvous {
+struct rank_gathering {
     void *router;
     broker_t *broker;
     log_t *log;
@@ -31,10 +31,10 @@ struct rendezvous {
     broker_position_t positions [WIRE_RANKS_MAX];       //  of the ranks of the last complete job
 };
 
-rendezvous_t *
-rendezvous_new (void *router, broker_t *broker, log_t *log)
+rank_gathering_t *
+rank_gathering_new (void *router, broker_t *broker, log_t *log)
 {
-    rendezvous_t *self = calloc (1, sizeof *self);
+    rank_gathering_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->router = router;
@@ -45,12 +45,14 @@ rendezvous_new (void *router, broker_t *broker, log_t *log)
 
 //  rank UINT32_MAX: of all of them.
 static void
-s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state,
+s_log (const rank_gathering_t *self, const party_t *party, uint32_t rank, log_level_t level,
+    const char *state,
     const char *format, ...)
     __attribute__ ((format (printf, 6, 7)));
 
 static void
-s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state,
+s_log (const rank_gathering_t *self, const party_t *party, uint32_t rank, log_level_t level,
+    const char *state,
     const char *format, ...)
 {
     char text [LOG_LINE_BYTES_MAX];
@@ -67,7 +69,7 @@ s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_
 //  ---- ranks that wait
 
 static party_t *
-s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
+s_party (const rank_gathering_t *self, const tenant_t *tenant, const char *name)
 {
     party_t *party = self->parties;
     while (party && !(party->tenant == tenant && strcmp (party->name, name) == 0))
@@ -76,7 +78,7 @@ s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
 }
 
 static party_t *
-s_party_of (const rendezvous_t *self, const join_t *join)
+s_party_of (const rank_gathering_t *self, const join_t *join)
 {
     return s_party (self, join->caller.tenant, join->request.job);
 }
@@ -105,7 +107,7 @@ s_holder (const party_t *party)
 }
 
 static void
-s_end_party (rendezvous_t *self, party_t *party)
+s_end_party (rank_gathering_t *self, party_t *party)
 {
     assert (party->here == 0);
     party_t **at = &self->parties;
@@ -142,7 +144,7 @@ s_put_in (party_t *party, join_t *join, int64_t now_ms)
 
 //  Forgets a rank that cannot be sent to.
 static void
-s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
+s_lose (rank_gathering_t *self, party_t *party, uint32_t rank)
 {
     s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost",
         "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
@@ -153,7 +155,7 @@ s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
 
 //  Tells all waiting ranks, and frees the party.
 static void
-s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
+s_refuse_all (rank_gathering_t *self, party_t *party, const refusal_t *refusal)
 {
     s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s",
         party->name, refusal->message);
@@ -168,9 +170,9 @@ s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
 }
 
 void
-rendezvous_destroy (rendezvous_t **self_p)
+rank_gathering_destroy (rank_gathering_t **self_p)
 {
-    rendezvous_t *self = *self_p;
+    rank_gathering_t *self = *self_p;
     if (!self)
         return;
     while (self->parties) {
@@ -187,7 +189,7 @@ rendezvous_destroy (rendezvous_t **self_p)
 }
 
 const char *
-rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *caller)
+rank_gathering_of (const rank_gathering_t *self, const peer_t *peer, const caller_t *caller)
 {
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
@@ -200,7 +202,7 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
 }
 
 const pipeline_t *
-rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant, const char *job_name)
+rank_gathering_pipeline (const rank_gathering_t *self, const tenant_t *tenant, const char *job_name)
 {
     const party_t *party = s_party (self, tenant, job_name);
     return party? party->ranks [s_first (party)]->terms.pipeline: NULL;
@@ -240,7 +242,7 @@ s_deadline_ms (const party_t *party)
 }
 
 static bool
-s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
+s_notify_one (rank_gathering_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
 {
     char message [MESSAGE_BYTES], missing [LIST_BYTES];
     const join_t *join = party->ranks [rank];
@@ -256,18 +258,18 @@ s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t n
 
 //  Tells each rank which ranks are missing, and forgets dead clients: true if there were any.
 static bool
-s_notify (rendezvous_t *self, party_t *party, int64_t now_ms)
+s_notify (rank_gathering_t *self, party_t *party, int64_t now_ms)
 {
     uint32_t before = party->here;
     for (uint32_t rank = 0; rank < party->world_size; rank++)
         if (party->ranks [rank] && !s_notify_one (self, party, rank, now_ms))
             s_lose (self, party, rank);
-    party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
+    party->notice_ms = now_ms + RANK_GATHERING_NOTICE_MS;
     return party->here < before;
 }
 
 static void
-s_refuse_late (rendezvous_t *self, party_t *party, int64_t now_ms)
+s_refuse_late (rank_gathering_t *self, party_t *party, int64_t now_ms)
 {
     char missing [LIST_BYTES];
     refusal_t refusal;
@@ -279,7 +281,7 @@ s_refuse_late (rendezvous_t *self, party_t *party, int64_t now_ms)
 }
 
 static void
-s_beat (rendezvous_t *self, party_t *party, int64_t now_ms)
+s_beat (rank_gathering_t *self, party_t *party, int64_t now_ms)
 {
     if (now_ms >= s_deadline_ms (party)) {
         s_refuse_late (self, party, now_ms);
@@ -292,7 +294,7 @@ s_beat (rendezvous_t *self, party_t *party, int64_t now_ms)
 }
 
 void
-rendezvous_beat (rendezvous_t *self, int64_t now_ms)
+rank_gathering_beat (rank_gathering_t *self, int64_t now_ms)
 {
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
@@ -301,7 +303,8 @@ rendezvous_beat (rendezvous_t *self, int64_t now_ms)
 }
 
 void
-rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const join_t *join), void *context,
+rank_gathering_forget (rank_gathering_t *self, bool (*is_gone) (void *context, const join_t *join),
+    void *context,
     const refusal_t *refusal)
 {
     for (party_t *party = self->parties, *next; party; party = next) {
@@ -313,7 +316,7 @@ rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const joi
 }
 
 void
-rendezvous_stop (rendezvous_t *self)
+rank_gathering_stop (rank_gathering_t *self)
 {
     refusal_t refusal;
     refuse (&refusal, "stopping", "the server is ending");
@@ -326,7 +329,7 @@ rendezvous_stop (rendezvous_t *self)
 //  Refuses what can never work before the rank waits for others.  A taken name, or a state at its end, may
 //  have changed when all ranks have joined.
 static bool
-s_may_work (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
+s_may_work (rank_gathering_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     broker_terms_t terms = join->terms;
     if (terms.epochs && terms.epoch == terms.epochs) {
@@ -381,7 +384,7 @@ s_may_have_place (const party_t *party, const join_t *join, int64_t now_ms,
 //  waiting rank counts against it, the server sends to all of them.  False: *party_p is NULL if no rank is
 //  left, which is no refusal.
 static bool
-s_fits (rendezvous_t *self, party_t **party_p, const join_t *join, int64_t now_ms,
+s_fits (rank_gathering_t *self, party_t **party_p, const join_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
     party_t *party = *party_p;
@@ -408,14 +411,14 @@ s_fits (rendezvous_t *self, party_t **party_p, const join_t *join, int64_t now_m
 }
 
 static party_t *
-s_begin_party (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
+s_begin_party (rank_gathering_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     if (!s_may_work (self, join, now_ms, refusal))
         return NULL;
     const tenant_t *tenant = join->caller.tenant;
-    size_t count = rendezvous_count (self, tenant),
-        most = (size_t) tenant_share (self->broker, tenant, RENDEZVOUS_MAX);
-    party_t *party = count < most && self->count < RENDEZVOUS_MAX? calloc (1, sizeof *party): NULL;
+    size_t count = rank_gathering_count (self, tenant),
+        most = (size_t) tenant_share (self->broker, tenant, RANK_GATHERING_MAX);
+    party_t *party = count < most && self->count < RANK_GATHERING_MAX? calloc (1, sizeof *party): NULL;
     if (!party) {
         refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is "
             "complete", count, most);
@@ -425,7 +428,7 @@ s_begin_party (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t
     snprintf (party->name, sizeof party->name, "%s", join->request.job);
     party->world_size = join->request.world_size;
     party->since_ms = now_ms;
-    party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
+    party->notice_ms = now_ms + RANK_GATHERING_NOTICE_MS;
     party->next = self->parties;
     self->parties = party;
     self->count++;
@@ -433,7 +436,7 @@ s_begin_party (rendezvous_t *self, const join_t *join, int64_t now_ms, refusal_t
 }
 
 bool
-rendezvous_leaves_name (rendezvous_t *self, const join_t *join, int64_t now_ms,
+rank_gathering_leaves_name (rank_gathering_t *self, const join_t *join, int64_t now_ms,
     refusal_t *refusal)
 {
     party_t *party = s_party_of (self, join);
@@ -487,7 +490,7 @@ s_merge_one (broker_terms_t *terms, const broker_terms_t *other, uint32_t rank)
 
 //  All ranks have joined: hands them to the caller.  One of those that have come furthest speaks for all.
 static const broker_terms_t *
-s_complete (rendezvous_t *self, party_t *party, join_t **joins)
+s_complete (rank_gathering_t *self, party_t *party, join_t **joins)
 {
     uint32_t furthest = s_furthest (party);
     broker_terms_t *terms = &party->ranks [furthest]->terms;
@@ -512,25 +515,25 @@ s_complete (rendezvous_t *self, party_t *party, join_t **joins)
     return terms;
 }
 
-rendezvous_status_t
-rendezvous_add (rendezvous_t *self, join_t **join_p, int64_t now_ms, join_t **joins,
+rank_gathering_status_t
+rank_gathering_add (rank_gathering_t *self, join_t **join_p, int64_t now_ms, join_t **joins,
     const broker_terms_t **terms_p, refusal_t *refusal)
 {
     join_t *join = *join_p;
     uint32_t rank = join->request.rank;
     assert (join->request.world_size > 1 && rank < join->request.world_size);
-    size_t bytes = rendezvous_bytes (self, join->caller.tenant);
-    size_t most = (size_t) tenant_share (self->broker, join->caller.tenant, RENDEZVOUS_BYTES_MAX);
+    size_t bytes = rank_gathering_bytes (self, join->caller.tenant);
+    size_t most = (size_t) tenant_share (self->broker, join->caller.tenant, RANK_GATHERING_BYTES_MAX);
     if (bytes + join_bytes (join) > most) {
         refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most "
             "%zu may: try again when a job is complete", bytes, most);
-        return RENDEZVOUS_REFUSED;
+        return RANK_GATHERING_REFUSED;
     }
     party_t *party = s_party_of (self, join);
     if (party && !s_fits (self, &party, join, now_ms, refusal) && (party || refusal->code))
-        return RENDEZVOUS_REFUSED;
+        return RANK_GATHERING_REFUSED;
     if (!party && !(party = s_begin_party (self, join, now_ms, refusal)))
-        return RENDEZVOUS_REFUSED;
+        return RANK_GATHERING_REFUSED;
     join_t *earlier = party->ranks [rank]? s_take_out (party, rank): NULL;
     join_destroy (&earlier);
     s_put_in (party, join, now_ms);
@@ -540,17 +543,17 @@ rendezvous_add (rendezvous_t *self, join_t **join_p, int64_t now_ms, join_t **jo
         " are here", rank, party->name, party->here, party->world_size);
     if (party->here == party->world_size) {
         *terms_p = s_complete (self, party, joins);
-        return RENDEZVOUS_COMPLETE;
+        return RANK_GATHERING_COMPLETE;
     }
     if (!s_notify_one (self, party, rank, now_ms))
         s_lose (self, party, rank);
     if (party->here == 0)
         s_end_party (self, party);
-    return RENDEZVOUS_WAITS;
+    return RANK_GATHERING_WAITS;
 }
 
 join_t *
-rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_t *join),
+rank_gathering_take (rank_gathering_t *self, bool (*is_wanted) (void *context, const join_t *join),
     void *context)
 {
     for (party_t *party = self->parties; party; party = party->next)
@@ -567,7 +570,7 @@ rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const joi
 //  ---- counting
 
 size_t
-rendezvous_count (const rendezvous_t *self, const tenant_t *tenant)
+rank_gathering_count (const rank_gathering_t *self, const tenant_t *tenant)
 {
     size_t count = 0;
     for (const party_t *party = self->parties; party; party = party->next)
@@ -576,7 +579,7 @@ rendezvous_count (const rendezvous_t *self, const tenant_t *tenant)
 }
 
 size_t
-rendezvous_count_on (const rendezvous_t *self, const dataset_t *dataset)
+rank_gathering_count_on (const rank_gathering_t *self, const dataset_t *dataset)
 {
     size_t count = 0;
     for (const party_t *party = self->parties; party; party = party->next)
@@ -585,7 +588,7 @@ rendezvous_count_on (const rendezvous_t *self, const dataset_t *dataset)
 }
 
 size_t
-rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant)
+rank_gathering_bytes (const rank_gathering_t *self, const tenant_t *tenant)
 {
     size_t bytes = 0;
     for (const party_t *party = self->parties; party; party = party->next)
@@ -597,7 +600,7 @@ rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant)
 }
 
 json_t *
-rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now_ms)
+rank_gathering_status (const rank_gathering_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *list = json_array ();
     for (const party_t *party = self->parties; party; party = party->next) {
@@ -635,16 +638,16 @@ s_check_party (const party_t *party, size_t *bytes_p)
 }
 
 void
-rendezvous_check (const rendezvous_t *self)
+rank_gathering_check (const rank_gathering_t *self)
 {
     size_t count = 0, bytes = 0;
     for (const party_t *party = self->parties; party; party = party->next, count++) {
         s_check_party (party, &bytes);
         assert (s_party (self, party->tenant, party->name) == party);                   //  G1
-        assert (rendezvous_count (self, party->tenant)
-            <= tenant_share (self->broker, party->tenant, RENDEZVOUS_MAX));             //  G4
-        assert (rendezvous_bytes (self, party->tenant)
-            <= tenant_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));       //  G4
+        assert (rank_gathering_count (self, party->tenant)
+            <= tenant_share (self->broker, party->tenant, RANK_GATHERING_MAX));             //  G4
+        assert (rank_gathering_bytes (self, party->tenant)
+            <= tenant_share (self->broker, party->tenant, RANK_GATHERING_BYTES_MAX));       //  G4
     }
-    assert (count == self->count && count <= RENDEZVOUS_MAX && bytes <= RENDEZVOUS_BYTES_MAX);
+    assert (count == self->count && count <= RANK_GATHERING_MAX && bytes <= RANK_GATHERING_BYTES_MAX);
 }
