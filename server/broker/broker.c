@@ -4,12 +4,12 @@
 #include <string.h>
 #include "bad.h"
 #include "budget.h"
+#include "client_life.h"
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
 #include "job_life.h"
 #include "patience.h"
-#include "rank_life.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 #include "tenant.h"
@@ -228,7 +228,7 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     }
     rank->kept &= progress->kept;
     rank_measure_places (rank);
-    rank_life_count_in_hand (job);
+    client_life_count_in_hand (job);
     return true;
 }
 
@@ -237,28 +237,28 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
 void
 broker_attached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    rank_life_attached (self, rank, now_ms);
+    client_life_attached (self, rank, now_ms);
     job_life_settle (self);
 }
 
 void
 broker_inline (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    rank_life_inline (self, rank, now_ms);
+    client_life_inline (self, rank, now_ms);
     job_life_settle (self);
 }
 
 void
 broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    rank_life_lost (self, rank, now_ms);
+    client_life_lost (self, rank, now_ms);
     job_life_settle (self);
 }
 
 void
 broker_left (broker_t *self, rank_t *rank)
 {
-    rank_life_left (self, rank);
+    client_life_left (self, rank);
     job_life_settle (self);
 }
 
@@ -355,7 +355,7 @@ broker_copied (broker_t *self, batch_row_t *row)
         job_life_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
-        rank_life_copied_late (self, row);
+        client_life_copied_late (self, row);
     else
         row_done (row);
     job_life_settle (self);
@@ -390,8 +390,8 @@ broker_advance (broker_t *self, int64_t now_ms)
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state != JOB_OVER) {
-            rank_life_end_overdue (self, job, now_ms);
-            rank_life_send (self, job);
+            client_life_end_overdue (self, job, now_ms);
+            client_life_send (self, job);
         }
     s_mark_rates (self, now_ms);
     patience_pass (self, now_ms);

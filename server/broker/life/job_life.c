@@ -7,10 +7,10 @@
 #include <string.h>
 #include "action.h"
 #include "bad.h"
+#include "client_life.h"
 #include "dispatch.h"
 #include "history.h"
 #include "job.h"
-#include "rank_life.h"
 #include "raw_prefetch.h"
 #include "rlimits.h"
 #include "steps.h"
@@ -433,7 +433,7 @@ s_bookkeeping_bytes (const broker_t *self, const broker_terms_t *join)
         + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
         + RECORD_PARTS * sizeof (sharing_record_t)) + s_samples_bytes (self, join)
-        + raw_prefetch_bookkeeping (self, join) + texts + rank_life_bytes (join);
+        + raw_prefetch_bookkeeping (self, join) + texts + client_life_bytes (join);
 }
 
 static size_t
@@ -666,7 +666,7 @@ s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
             job->draw.batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot,
                 .index = index };
     }
-    return rank_life_new (job, join, now_ms) && rlimits_leave_headroom ();
+    return client_life_new (job, join, now_ms) && rlimits_leave_headroom ();
 }
 
 static void
@@ -711,7 +711,7 @@ static void
 s_job_free (job_t *job)
 {
     pipeline_destroy (&job->asked.pipeline);
-    rank_life_destroy (job);
+    client_life_destroy (job);
     free (job->draw.batches);
     free (job->draw.row_memory);
     free (job->life.end_message);
@@ -903,7 +903,7 @@ s_sweep (broker_t *self, job_t *job)
         dispatch_cancel (self, &job->draw.row_memory [index]);
         sharing_forget (self, &job->draw.row_memory [index]);
     }
-    rank_life_cancel (self, job);
+    client_life_cancel (self, job);
     self->rings_bytes -= job->life.ring_bytes;
     self->jobs_bytes -= job->life.memory_bytes;
     tenant_job_leaves (job);

@@ -148,7 +148,7 @@ struct job {
     tenant_t *tenant;
     dataset_t *dataset;
     job_state_t state;          //  job_move, by any phase
-    rank_t *ranks;              //  its clients: rank_life.c
+    rank_t *ranks;              //  its clients: client_life.c
     consumer_t consumer;        //  the job in the version index; sampler_job is SAMPLER_JOB_NONE when the job
                                 //  is over
     waits_t waits;              //  waits.c
@@ -183,7 +183,7 @@ struct job {
         int64_t joined_ms;
         size_t ring_bytes;          //  of all ranks
         size_t memory_bytes;        //  ring and bookkeeping
-        uint32_t rank_wait_seconds; //  for which it waits for a lost rank: rank_life.c
+        uint32_t rank_wait_seconds; //  for which it waits for a lost rank: client_life.c
         bool is_drained;            //  job_life_mark_drained found nothing open
         const char *end_reason;     //  static; NULL: the server has not ended the job
         char *end_message;          //  of SEND_ENDED, with the reason
@@ -219,7 +219,7 @@ struct job {
         uint32_t copying;           //  rows that a worker has
         double copy_ns;             //  of a worker, running mean
     } dispatch;
-    //  What was sent: steps.c.  What its ranks hold and have given back: broker.c, rank_life.c, job.c.
+    //  What was sent: steps.c.  What its ranks hold and have given back: broker.c, client_life.c, job.c.
     struct {
         bool is_marked;             //  job_mark_delivery
         bool held_up;               //  a rank is missing or lacks a step: nothing is drawn or sent

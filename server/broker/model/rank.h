@@ -1,4 +1,4 @@
-/*  rank -- one of a job's clients; what its coming, death, return and leaving do is in life/rank_life.h.
+/*  rank -- one of a job's clients; what its coming, death, return and leaving do is in life/client_life.h.
  *
  *  The driver attaches its own data to each rank.  The members are for server/broker alone.
  */

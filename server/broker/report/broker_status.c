@@ -5,13 +5,13 @@
 #include <assert.h>
 #include "bad.h"
 #include "budget.h"
+#include "client_life.h"
 #include "dispatch.h"
 #include "job.h"
 #include "job_life.h"
 #include "json_text.h"
 #include "lookahead.h"
 #include "patience.h"
-#include "rank_life.h"
 #include "raw_prefetch.h"
 #include "steps.h"
 #include "tenant.h"
@@ -372,7 +372,7 @@ s_check_job (const job_t *job)
             copying += batch->rows [index].state == ROW_COPYING;
     }
     copying += s_copying_beside (job);
-    rank_life_check (job);
+    client_life_check (job);
     waits_check (job);
     assert (copying == job->dispatch.copying);
     if (job->state != JOB_OVER) {

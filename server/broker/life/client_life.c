@@ -10,7 +10,7 @@
 //                  back for the rest and the others have had everything.
 //  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM), not rank by rank.
 
-#include "rank_life.h"
+#include "client_life.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ enum { RETURN_MS = 10000 };
 //  ---- life
 
 size_t
-rank_life_bytes (const broker_terms_t *join)
+client_life_bytes (const broker_terms_t *join)
 {
     if (join->world_size == 1)
         return sizeof (rank_t);
@@ -60,7 +60,7 @@ s_again_new (rank_t *rank)
 }
 
 bool
-rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
+client_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
 {
     job->ranks = calloc (job->asked.world_size, sizeof *job->ranks);
     if (!job->ranks)
@@ -82,7 +82,7 @@ rank_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms)
 }
 
 void
-rank_life_destroy (job_t *job)
+client_life_destroy (job_t *job)
 {
     for (uint32_t number = 0; job->ranks && number < job->asked.world_size; number++) {
         free (job->ranks [number].again.rows);
@@ -95,7 +95,7 @@ rank_life_destroy (job_t *job)
 }
 
 void
-rank_life_cancel (broker_t *self, job_t *job)
+client_life_cancel (broker_t *self, job_t *job)
 {
     for (uint32_t number = 0; number < job->asked.world_size; number++) {
         dispatch_cancel (self, &job->ranks [number].padding);
@@ -123,7 +123,7 @@ s_count_there (const job_t *job)
 //  Not when a rank's progress comes: a client that reports too much would have consumed a batch before it is
 //  sent.
 void
-rank_life_send (broker_t *self, job_t *job)
+client_life_send (broker_t *self, job_t *job)
 {
     if (job->asked.world_size > 1 && !job_has_ended (job))
         steps_send (self, job);
@@ -176,14 +176,14 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
 }
 
 void
-rank_life_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+client_life_attached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING)
         s_here (self, rank, now_ms);
 }
 
 void
-rank_life_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+client_life_inline (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING) {
         rank->is_inline = true;
@@ -219,7 +219,7 @@ broker_reclaim_rank (broker_t *self, rank_t *rank)
 }
 
 void
-rank_life_copied_late (broker_t *self, batch_row_t *row)
+client_life_copied_late (broker_t *self, batch_row_t *row)
 {
     rank_t *rank = &row->job->ranks [row->rank];
     bool is_of_step = row->slot != WIRE_SLOT_NONE && row != &rank->padding;
@@ -228,7 +228,7 @@ rank_life_copied_late (broker_t *self, batch_row_t *row)
 }
 
 void
-rank_life_count_in_hand (job_t *job)
+client_life_count_in_hand (job_t *job)
 {
     uint64_t in_hand = 0;
     for (uint32_t number = 0; number < job->asked.world_size; number++)
@@ -244,7 +244,7 @@ s_let_go (rank_t *rank)
     uint64_t held = rank->held, others = 0;
     rank->held = rank->in_hand = rank->kept = 0;
     rank_measure_places (rank);
-    rank_life_count_in_hand (job);
+    client_life_count_in_hand (job);
     for (uint32_t number = 0; number < job->asked.world_size; number++)
         others |= job->ranks [number].held;
     for (uint32_t slot = 0; slot < job->asked.slots; slot++)
@@ -358,7 +358,7 @@ s_any_has_left (const job_t *job)
 }
 
 void
-rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+client_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -379,7 +379,7 @@ rank_life_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 }
 
 void
-rank_life_left (broker_t *self, rank_t *rank)
+client_life_left (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -480,11 +480,11 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->job->asked.world_size == 1)
         job_end (rank->job, "silent", "no heartbeat within the lease");
     else
-        rank_life_lost (self, rank, now_ms);
+        client_life_lost (self, rank, now_ms);
 }
 
 void
-rank_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
+client_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
 {
     for (uint32_t number = 0; number < job->asked.world_size && !job_has_ended (job); number++)
         s_end_overdue (self, &job->ranks [number], now_ms);
@@ -530,7 +530,7 @@ s_check_places (const rank_t *rank)
 }
 
 void
-rank_life_check (const job_t *job)
+client_life_check (const job_t *job)
 {
     uint64_t held = 0, sent = 0;
     for (uint32_t number = 0; number < job->asked.world_size; number++) {
