@@ -662,8 +662,8 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
     json_object_set_new (status, "descriptors", s_descriptors (self->options.connection_limit));
-    if (self->options.gate)
-        json_object_set_new (status, "handshakes", gate_status (self->options.gate));
+    if (self->options.client_socket)
+        json_object_set_new (status, "handshakes", client_socket_status (self->options.client_socket));
 }
 
 json_t *

@@ -3,8 +3,8 @@
  *
  *  happy path:     JOIN -> ring + token -> JOINED .. the ring server reports attached -> batches .. PROGRESS
  *                  .. LEAVE -> ENDED.  With ranks each JOIN waits until all have come (rank_gathering.h);
- *                  each rank has a connection of its own.  Requests that take this thread long wait their turn
- *                  (request_queue.h), so that no tenant has the thread to itself.
+ *                  each rank has a connection of its own.  Requests that take this thread long wait their
+ *                  turn (request_queue.h), so that no tenant has the thread to itself.
  *  failure modes:  no ring, or the client asks: INLINE.  A peer that cannot be sent to has left.  An invalid
  *                  message gets ERROR.  A message of another protocol, or of a caller without a tenant, gets
  *                  no answer; nor does an error beyond a user's limit (rejection_log.h).  A client that
@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include "additions.h"
 #include "broker.h"
+#include "client_socket.h"
 #include "connection_limit.h"
 #include "dataset.h"
-#include "gate.h"
 #include "log.h"
 #include "receiver.h"
 #include "ring_server.h"
@@ -38,7 +38,7 @@ typedef struct {
     const char *ring_path;
     log_t *log;
     const tenants_t *tenants;
-    const gate_t *gate;         //  for status; NULL: no gate
+    const client_socket_t *client_socket;       //  for status; NULL: none
     const block_cache_t *block_cache;       //  for status, as the next; NULL: none
     cluster_t *cluster;
     customs_t *customs;

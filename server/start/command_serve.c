@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "additions.h"
 #include "budget.h"
+#include "client_socket.h"
 #include "clock.h"
 #include "cluster.h"
 #include "complain.h"
@@ -18,7 +19,6 @@
 #include "custom_sandbox.h"
 #include "customs.h"
 #include "decoder.h"
-#include "gate.h"
 #include "http_server.h"
 #include "keys.h"
 #include "loop.h"
@@ -29,8 +29,8 @@
 #include "reopen.h"
 #include "rlimits.h"
 #include "serve.h"
-#include "service.h"
 #include "served.h"
+#include "service.h"
 #include "spare_threads.h"
 #include "supervise.h"
 
@@ -57,7 +57,7 @@ typedef struct {
     tasks_t *tasks;
     additions_t *additions;
     ring_server_t *ring_server;
-    gate_t *gate;
+    client_socket_t *client_socket;
     keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
     connection_limit_t *connection_limit;
@@ -178,7 +178,7 @@ static bool
 s_open_gate (server_t *self)
 {
     char error [ERROR_BYTES];
-    gate_options_t options = { .ipc = serve_endpoints_ipc (&self->endpoints),
+    client_socket_options_t options = { .ipc = serve_endpoints_ipc (&self->endpoints),
         .tcp = serve_endpoints_tcp (&self->endpoints), .keys = self->keys, .tenants = self->tenants,
         .log = &self->log };
     if (self->keys)
@@ -186,7 +186,7 @@ s_open_gate (server_t *self)
     errno = -spare_threads_try ();          //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
-    int rc = gate_open (&self->gate, &options, error, sizeof error);
+    int rc = client_socket_open (&self->client_socket, &options, error, sizeof error);
     if (rc == -EADDRINUSE)
         s_note_taken (self);
     return rc == 0 || complain ("serve", "%s", error);
@@ -493,8 +493,8 @@ s_start (server_t *self)
         return s_complain_errno ("cannot start the HTTP server");
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
-        .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
-        .gate = self->gate, .connection_limit = self->connection_limit,
+        .router = client_socket_router (self->client_socket), .ring_path = ring_path, .log = &self->log,
+        .client_socket = self->client_socket, .connection_limit = self->connection_limit,
         .customs = self->customs, .block_cache = self->sets.blocks, .cluster = self->cluster,
         .additions = self->additions, .restarts = self->supervised.restarts };
     self->service = service_new (&options);
@@ -583,7 +583,8 @@ s_run (server_t *self)
 {
     loop_t loop = { .broker = self->broker, .tasks = self->tasks, .service = self->service,
         .additions = self->additions,
-        .ring_server = self->ring_server, .gate = self->gate, .connection_limit = self->connection_limit,
+        .ring_server = self->ring_server, .client_socket = self->client_socket,
+        .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
         .block_cache = self->sets.blocks, .members = self->members, .http_server = self->http_server,
         .viewers = self->viewers,
@@ -610,7 +611,7 @@ s_stop (server_t *self)
     if (self->tasks)
         tasks_stop (self->tasks);
     http_server_close (&self->http_server);
-    gate_destroy (&self->gate);
+    client_socket_destroy (&self->client_socket);
     service_destroy (&self->service);
     connection_limit_destroy (&self->connection_limit);
     tenants_destroy (&self->tenants);

@@ -204,8 +204,9 @@ loop_run (loop_t *self)
     int tasks [TASKS_DESCRIPTORS];
     tasks_descriptors (self->tasks, tasks);
     zmq_pollitem_t items [ITEMS] = {
-        [ROUTER] = { .socket = gate_router (self->gate), .events = ZMQ_POLLIN },
-        [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
+        [ROUTER] = { .socket = client_socket_router (self->client_socket), .events = ZMQ_POLLIN },
+        [QUESTIONS] = { .socket = client_socket_questions (self->client_socket), .fd = -1,
+            .events = ZMQ_POLLIN },
         [RING_SERVER] = { .fd = ring_server_descriptor (self->ring_server), .events = ZMQ_POLLIN },
         [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN },
         [VIEWERS] = { .fd = self->http_server? http_server_asked (self->http_server): -1,
@@ -235,7 +236,7 @@ loop_run (loop_t *self)
         s_look_at_connection_limit (self, now_ms);
         s_look_at_receive_quota (self, now_ms);
         s_look_at_shortages (self, now_ms);
-        gate_answer (self->gate, now_ms);
+        client_socket_answer (self->client_socket, now_ms);
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);
         service_act (self->service, now_ms);

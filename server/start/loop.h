@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include "additions.h"
 #include "block_cache.h"
+#include "client_socket.h"
 #include "connection_limit.h"
 #include "customs.h"
 #include "dataset.h"
-#include "gate.h"
 #include "http_server.h"
 #include "keys.h"
 #include "log.h"
@@ -37,7 +37,7 @@ typedef struct {
     service_t *service;
     additions_t *additions;
     ring_server_t *ring_server;
-    gate_t *gate;
+    client_socket_t *client_socket;
     connection_limit_t *connection_limit;
     const tenants_t *tenants;
     keys_t *keys;                       //  NULL: on ipc, or open

@@ -2,8 +2,8 @@
  *  it may.
  *
  *  Endpoints: where the settings say that it listens, on ipc, on tcp, or on both.  With both, the kernel
- *  names the users on ipc and keys name those on tcp (gate.h), and all clients of this machine get their
- *  batches through the ring server beside the ipc socket.
+ *  names the users on ipc and keys name those on tcp (client_socket.h), and all clients of this machine get
+ *  their batches through the ring server beside the ipc socket.
  *
  *  Plain data; { 0 }: nothing is claimed.  Owner: the thread that starts and ends the server.
  */

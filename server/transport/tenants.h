@@ -22,7 +22,7 @@
 
 typedef struct tenants tenants_t;
 
-//  In place of a key where clients come over ipc as well (gate.h).  Keys are longer.
+//  In place of a key where clients come over ipc as well (client_socket.h).  Keys are longer.
 #define CALLER_LOCAL "local"
 
 typedef struct {

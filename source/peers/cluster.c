@@ -508,7 +508,7 @@ s_set_options (peer_server_t *self)
         || zmq_setsockopt (router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
 }
 
-//  If no socket answers at this name, ZeroMQ admits every key (gate.c).
+//  If no socket answers at this name, ZeroMQ admits every key (client_socket.c).
 static int
 s_guard (peer_server_t *self)
 {

@@ -25,7 +25,7 @@
 
 enum {
     RECEIVE_QUOTA_FRAME_BYTES = 1024,
-    RECEIVE_QUOTA_BODY_MAX = (1 << 20) + 64,            //  ZeroMQ takes no larger ones (gate.c)
+    RECEIVE_QUOTA_BODY_MAX = (1 << 20) + 64,            //  ZeroMQ takes no larger ones (client_socket.c)
     RECEIVE_QUOTA_FRAMES_MAX = 1024                     //  no valid message has more than 130; up to this
                                                        //  limit a client with more gets an error
 };

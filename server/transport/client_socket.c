@@ -1,4 +1,4 @@
-#include "gate.h"
+#include "client_socket.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +28,9 @@ enum {
 #define DOMAIN_KEYS "tureen"
 #define DOMAIN_LOCAL "local"
 
-struct gate {
+struct client_socket {
     uint32_t magic;
-    gate_options_t options;
+    client_socket_options_t options;
     void *context, *router, *questions;
     uint64_t let_in, refused;
     //  for the log
@@ -91,13 +91,13 @@ s_set_keepalive (void *router)
 }
 
 static int
-s_set_router (const gate_t *self)
+s_set_router (const client_socket_t *self)
 {
     void *router = self->router;
     int64_t frame = WIRE_FRAME_BYTES_MAX + (self->options.keys? CURVE_FRAME_BYTES: 0);
     return s_set (router, ZMQ_ROUTER_MANDATORY, 1) || s_set (router, ZMQ_LINGER, LINGER_MS)
         || s_set (router, ZMQ_SNDHWM, SEND_HIGH_WATER) || s_set (router, ZMQ_RCVHWM, RECEIVE_HIGH_WATER)
-        || s_set (router, ZMQ_HANDSHAKE_IVL, GATE_HANDSHAKE_MS) || s_set (router, ZMQ_IPV6, 1)
+        || s_set (router, ZMQ_HANDSHAKE_IVL, CLIENT_SOCKET_HANDSHAKE_MS) || s_set (router, ZMQ_IPV6, 1)
             || s_set_keepalive (router)
         || zmq_setsockopt (router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
 }
@@ -105,7 +105,7 @@ s_set_router (const gate_t *self)
 //  ZeroMQ asks the socket that listens at this name.  If none does, it admits every peer (4.3.4; the option
 //  against it is in no release's headers): so this socket is bound before the ROUTER, and closed after it.
 static int
-s_guard (gate_t *self)
+s_guard (client_socket_t *self)
 {
     self->questions = zmq_socket (self->context, ZMQ_REP);
     return !self->questions || s_set (self->questions, ZMQ_LINGER, 0)
@@ -114,13 +114,13 @@ s_guard (gate_t *self)
 
 //  Of the endpoints that are bound from now on.
 static int
-s_ask_about (const gate_t *self, const char *domain)
+s_ask_about (const client_socket_t *self, const char *domain)
 {
     return zmq_setsockopt (self->router, ZMQ_ZAP_DOMAIN, domain, strlen (domain));
 }
 
 static int
-s_encrypt (const gate_t *self)
+s_encrypt (const client_socket_t *self)
 {
     const char *secret = keys_server_secret (self->options.keys);
     return s_set (self->router, ZMQ_CURVE_SERVER, 1)
@@ -138,7 +138,7 @@ s_fail_socket (char *error, size_t error_bytes)
 }
 
 static int
-s_bind (const gate_t *self, const char *endpoint, char *error, size_t error_bytes)
+s_bind (const client_socket_t *self, const char *endpoint, char *error, size_t error_bytes)
 {
     if (!endpoint || zmq_bind (self->router, endpoint) == 0)
         return 0;
@@ -150,9 +150,9 @@ s_bind (const gate_t *self, const char *endpoint, char *error, size_t error_byte
 
 //  ipc first: it must have none of the options of tcp.
 static int
-s_listen (const gate_t *self, char *error, size_t error_bytes)
+s_listen (const client_socket_t *self, char *error, size_t error_bytes)
 {
-    const gate_options_t *options = &self->options;
+    const client_socket_options_t *options = &self->options;
     if (options->ipc && options->keys && s_ask_about (self, DOMAIN_LOCAL))
         return s_fail_socket (error, error_bytes);
     int rc = s_bind (self, options->ipc, error, error_bytes);
@@ -162,7 +162,7 @@ s_listen (const gate_t *self, char *error, size_t error_bytes)
 }
 
 static int
-s_make (gate_t *self, char *error, size_t error_bytes)
+s_make (client_socket_t *self, char *error, size_t error_bytes)
 {
     int rc = s_seed ();
     if (rc) {
@@ -184,7 +184,8 @@ s_make (gate_t *self, char *error, size_t error_bytes)
 }
 
 int
-gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes)
+client_socket_open (client_socket_t **self_p, const client_socket_options_t *options, char *error,
+    size_t error_bytes)
 {
     assert ((options->ipc || options->tcp) && options->tenants && options->log);
     assert (options->tcp || !options->keys);
@@ -198,14 +199,14 @@ gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t e
     (*self_p)->options = *options;
     int rc = s_make (*self_p, error, error_bytes);
     if (rc)
-        gate_destroy (self_p);
+        client_socket_destroy (self_p);
     return rc;
 }
 
 void
-gate_destroy (gate_t **self_p)
+client_socket_destroy (client_socket_t **self_p)
 {
-    gate_t *self = *self_p;
+    client_socket_t *self = *self_p;
     if (!self)
         return;
     assert (self->magic == GATE_MAGIC);
@@ -221,19 +222,19 @@ gate_destroy (gate_t **self_p)
 }
 
 void *
-gate_router (const gate_t *self)
+client_socket_router (const client_socket_t *self)
 {
     return self->router;
 }
 
 void *
-gate_questions (const gate_t *self)
+client_socket_questions (const client_socket_t *self)
 {
     return self->questions;
 }
 
 json_t *
-gate_status (const gate_t *self)
+client_socket_status (const client_socket_t *self)
 {
     return self->options.keys? json_pack ("{s:I, s:I}", "let_in", (json_int_t) self->let_in, "refused",
         (json_int_t) self->refused): json_null ();
@@ -267,7 +268,7 @@ s_is (const zap_frame_t *frame, const char *text)
 
 //  Logs unknown keys, so that the operator can admit them; a flood of them takes one line a second.
 static void
-s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64_t now_ms)
+s_tell_refused (client_socket_t *self, const zap_frame_t *address, const char *key, int64_t now_ms)
 {
     char from [ZAP_BYTES_MAX + 1], others [64] = "";
     self->refused++;
@@ -304,7 +305,7 @@ s_is_local (const zap_frame_t frames [ZAP_FRAMES], size_t count)
 
 //  Whether the request is for this server and its key is admitted; writes the key, "" if there is none.
 static bool
-s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int64_t now_ms,
+s_judge (client_socket_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int64_t now_ms,
     char key [CERTIFICATE_KEY_CHARS + 1])
 {
     caller_t caller;
@@ -340,12 +341,12 @@ s_reply (void *questions, const zap_frame_t *request, bool is_let_in, const char
 }
 
 void
-gate_answer (gate_t *self, int64_t now_ms)
+client_socket_answer (client_socket_t *self, int64_t now_ms)
 {
     assert (self->magic == GATE_MAGIC);
     zap_frame_t frames [ZAP_FRAMES];
     char key [CERTIFICATE_KEY_CHARS + 1];
-    for (int turn = 0; self->questions && turn < GATE_ANSWERS_A_TURN; turn++) {
+    for (int turn = 0; self->questions && turn < CLIENT_SOCKET_ANSWERS_A_TURN; turn++) {
         size_t count = s_receive (self->questions, frames);
         if (count == 0)
             return;

@@ -1,4 +1,4 @@
-/*  Which peers the gate lets in, as ZeroMQ asks it (ZAP, RFC 27) and as the gate answers; and the log.  */
+/*  Which peers the client socket lets in, as ZeroMQ asks (ZAP, RFC 27) and as it answers; and the log.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "scratch.h"
 
 #include <zmq.h>
-#include "gate.h"
+#include "client_socket.h"
 
 enum { PATIENCE_MS = 60000, FRAME_BYTES = 256, REQUEST_FRAMES = 7, NOW_MS = 1000000, KEY_CHARS = 40 };
 
@@ -49,7 +49,7 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
     return strcmp (key, s_let_in) == 0;
 }
 
-//  ---- the gate's context, in which ZeroMQ asks
+//  ---- the client socket's context, in which ZeroMQ asks
 
 static void *s_context;
 
@@ -67,7 +67,7 @@ typedef struct {
     scratch_folder_t scratch;
     log_t log;
     char log_text [8192];
-    gate_t *gate;
+    client_socket_t *client_socket;
     void *asker;                                //  a DEALER in place of ZeroMQ's thread
 } scene_t;
 
@@ -90,9 +90,10 @@ s_setup (void **state)
     assert_int_equal (zmq_curve_keypair (s_server_public, s_server_secret), 0);
     assert_int_equal (zmq_curve_keypair (s_let_in, secret), 0);
     assert_int_equal (zmq_curve_keypair (s_disbanded.key, secret), 0);
-    gate_options_t options = { .tcp = "tcp://127.0.0.1:*", .keys = (const keys_t *) (const void *) &s_keys,
+    client_socket_options_t options = { .tcp = "tcp://127.0.0.1:*",
+        .keys = (const keys_t *) (const void *) &s_keys,
         .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
-    if (gate_open (&scene->gate, &options, error, sizeof error))
+    if (client_socket_open (&scene->client_socket, &options, error, sizeof error))
         fail_msg ("%s", error);
     scene->asker = zmq_socket (s_context, ZMQ_DEALER);
     s_set (scene->asker, ZMQ_LINGER, 0);
@@ -105,8 +106,8 @@ s_teardown (void **state)
 {
     scene_t *scene = *state;
     zmq_close (scene->asker);
-    gate_destroy (&scene->gate);
-    assert_null (scene->gate);
+    client_socket_destroy (&scene->client_socket);
+    assert_null (scene->client_socket);
     close (scene->log.descriptor);
     bool clean = scratch_end (&scene->scratch);
     free (scene);
@@ -124,7 +125,7 @@ s_log (scene_t *scene)
 static void
 s_assert_counts (const scene_t *scene, int let_in, int refused)
 {
-    json_t *status = gate_status (scene->gate);
+    json_t *status = client_socket_status (scene->client_socket);
     assert_int_equal (json_integer_value (json_object_get (status, "let_in")), let_in);
     assert_int_equal (json_integer_value (json_object_get (status, "refused")), refused);
     json_decref (status);
@@ -200,7 +201,7 @@ s_ask (scene_t *scene, const zap_t *frames, size_t count, int64_t now_ms)
     //  Both ends are this thread's: what is sent is there at once.
     answer_t answer;
     s_send (scene, frames, count);
-    gate_answer (scene->gate, now_ms);
+    client_socket_answer (scene->client_socket, now_ms);
     assert_true (s_receive (scene, &answer));
     return answer;
 }
@@ -296,14 +297,14 @@ a_turn_has_an_end (void **state)
     zap_t frames [REQUEST_FRAMES];
     answer_t answer;
     s_fill (frames, s_let_in);
-    for (int count = 0; count < GATE_ANSWERS_A_TURN + 1; count++)
+    for (int count = 0; count < CLIENT_SOCKET_ANSWERS_A_TURN + 1; count++)
         s_send (scene, frames, REQUEST_FRAMES);
-    gate_answer (scene->gate, NOW_MS);
-    s_assert_counts (scene, GATE_ANSWERS_A_TURN, 0);
+    client_socket_answer (scene->client_socket, NOW_MS);
+    s_assert_counts (scene, CLIENT_SOCKET_ANSWERS_A_TURN, 0);
     s_ask_for (scene, s_let_in, NOW_MS);
     while (s_receive (scene, &answer));
-    gate_answer (scene->gate, NOW_MS);
-    s_assert_counts (scene, GATE_ANSWERS_A_TURN + 2, 0);
+    client_socket_answer (scene->client_socket, NOW_MS);
+    s_assert_counts (scene, CLIENT_SOCKET_ANSWERS_A_TURN + 2, 0);
 }
 
 //  A client of this key; the server's own must be known to it.
@@ -312,7 +313,8 @@ s_client (const scene_t *scene, void *context, const char *public_key, const cha
 {
     char address [120];
     size_t size = sizeof address;
-    assert_int_equal (zmq_getsockopt (gate_router (scene->gate), ZMQ_LAST_ENDPOINT, address, &size), 0);
+    assert_int_equal (zmq_getsockopt (client_socket_router (scene->client_socket), ZMQ_LAST_ENDPOINT,
+        address, &size), 0);
     void *client = zmq_socket (context, ZMQ_DEALER);
     s_set (client, ZMQ_LINGER, 0);
     assert_int_equal (zmq_setsockopt (client, ZMQ_CURVE_SERVERKEY, s_server_public, KEY_CHARS + 1), 0);
@@ -334,8 +336,8 @@ only_its_client_comes_in (void **state)
     void *context = __real_zmq_ctx_new (), *other = s_client (scene, context, stranger, secret);
     json_int_t refused = 0, let_in = 0;
     for (int waited = 0; waited < PATIENCE_MS && refused + let_in == 0; waited++) {
-        gate_answer (scene->gate, NOW_MS);
-        json_t *status = gate_status (scene->gate);
+        client_socket_answer (scene->client_socket, NOW_MS);
+        json_t *status = client_socket_status (scene->client_socket);
         refused = json_integer_value (json_object_get (status, "refused"));
         let_in = json_integer_value (json_object_get (status, "let_in"));
         json_decref (status);
@@ -347,13 +349,13 @@ only_its_client_comes_in (void **state)
     zmq_msg_init (&message);
     int size = -1;
     for (int waited = 0; waited < PATIENCE_MS && size < 0; waited++) {
-        gate_answer (scene->gate, NOW_MS);
-        size = zmq_msg_recv (&message, gate_router (scene->gate), ZMQ_DONTWAIT);
+        client_socket_answer (scene->client_socket, NOW_MS);
+        size = zmq_msg_recv (&message, client_socket_router (scene->client_socket), ZMQ_DONTWAIT);
         if (size < 0)
             poll (NULL, 0, 1);
     }
     assert_int_equal (size, 5);
-    assert_int_equal (zmq_msg_recv (&message, gate_router (scene->gate), 0), KEY_CHARS);
+    assert_int_equal (zmq_msg_recv (&message, client_socket_router (scene->client_socket), 0), KEY_CHARS);
     assert_memory_equal (zmq_msg_data (&message), s_let_in, KEY_CHARS);
     assert_string_equal (zmq_msg_gets (&message, "User-Id"), s_let_in);
     zmq_msg_close (&message);
@@ -369,23 +371,23 @@ without_keys (void **state)
     scene_t *scene = *state;
     char text [120], error [512];
     snprintf (text, sizeof text, "ipc://%s/none/socket", scene->scratch.path);
-    gate_options_t options = { .ipc = text, .tenants = (const tenants_t *) (const void *) &s_tenants,
+    client_socket_options_t options = { .ipc = text, .tenants = (const tenants_t *) (const void *) &s_tenants,
         .log = &scene->log };
-    gate_t *gate;
-    assert_true (gate_open (&gate, &options, error, sizeof error) < 0);
-    assert_null (gate);
+    client_socket_t *client_socket;
+    assert_true (client_socket_open (&client_socket, &options, error, sizeof error) < 0);
+    assert_null (client_socket);
     assert_non_null (strstr (error, "cannot listen on ipc://"));
     assert_non_null (strstr (error, "choose another --listen"));
     snprintf (text, sizeof text, "ipc://%s/socket", scene->scratch.path);
-    assert_int_equal (gate_open (&gate, &options, error, sizeof error), 0);
+    assert_int_equal (client_socket_open (&client_socket, &options, error, sizeof error), 0);
     assert_string_equal (error, "");
-    assert_null (gate_questions (gate));
-    gate_answer (gate, NOW_MS);
-    json_t *status = gate_status (gate);
+    assert_null (client_socket_questions (client_socket));
+    client_socket_answer (client_socket, NOW_MS);
+    json_t *status = client_socket_status (client_socket);
     assert_true (json_is_null (status));
     json_decref (status);
-    gate_destroy (&gate);
-    assert_null (gate);
+    client_socket_destroy (&client_socket);
+    assert_null (client_socket);
 }
 
 //  Sends "hello" over ZMTP 3.0 as a peer that claims to be root with an admitted key.  Returns the socket.
@@ -412,10 +414,10 @@ s_liar (scene_t *scene, const char *path)
     int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal (connect (fd, (struct sockaddr *) &address, sizeof address), 0);
     assert_int_equal (send (fd, bytes, size, MSG_NOSIGNAL), size);
-    //  Behind the gate's greeting comes its own command, when it has answered what ZeroMQ asks.
+    //  Behind the socket's greeting comes its own command, when it has answered what ZeroMQ asks.
     for (size_t received = 0, waited = 0; received <= 64; waited++) {
         assert_true (waited < PATIENCE_MS);
-        gate_answer (scene->gate, NOW_MS);
+        client_socket_answer (scene->client_socket, NOW_MS);
         ssize_t more = recv (fd, bytes, sizeof bytes, MSG_DONTWAIT);
         received += more > 0? (size_t) more: 0;
         poll (NULL, 0, 1);
@@ -431,13 +433,13 @@ s_next_message (scene_t *scene, zmq_msg_t *message)
     int size = -1;
     zmq_msg_init (message);
     for (int waited = 0; waited < PATIENCE_MS && size < 0; waited++) {
-        gate_answer (scene->gate, NOW_MS);
-        size = zmq_msg_recv (message, gate_router (scene->gate), ZMQ_DONTWAIT);
+        client_socket_answer (scene->client_socket, NOW_MS);
+        size = zmq_msg_recv (message, client_socket_router (scene->client_socket), ZMQ_DONTWAIT);
         if (size < 0)
             poll (NULL, 0, 1);
     }
     assert_int_equal (size, 5);
-    assert_true (zmq_msg_recv (message, gate_router (scene->gate), 0) > 0);
+    assert_true (zmq_msg_recv (message, client_socket_router (scene->client_socket), 0) > 0);
 }
 
 //  Must hold: with users on ipc and keys on tcp, each message says truly by which of the two it came, and no
@@ -448,14 +450,14 @@ users_come_beside_keys (void **state)
     scene_t *scene = *state;
     char path [108], text [120], expected [64], secret [KEY_CHARS + 1], error [512];
     zmq_close (scene->asker);
-    gate_destroy (&scene->gate);
+    client_socket_destroy (&scene->client_socket);
     assert_int_equal (zmq_curve_keypair (s_let_in, secret), 0);
     snprintf (path, sizeof path, "%s/socket", scene->scratch.path);
     snprintf (text, sizeof text, "ipc://%s", path);
-    gate_options_t options = { .ipc = text, .tcp = "tcp://127.0.0.1:*",
+    client_socket_options_t options = { .ipc = text, .tcp = "tcp://127.0.0.1:*",
         .keys = (const keys_t *) (const void *) &s_keys,
         .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
-    if (gate_open (&scene->gate, &options, error, sizeof error))
+    if (client_socket_open (&scene->client_socket, &options, error, sizeof error))
         fail_msg ("%s", error);
     scene->asker = zmq_socket (s_context, ZMQ_DEALER);
 
@@ -478,7 +480,8 @@ users_come_beside_keys (void **state)
     //  Without a key, tcp lets no peer in.
     char address [120];
     size_t size = sizeof address;
-    assert_int_equal (zmq_getsockopt (gate_router (scene->gate), ZMQ_LAST_ENDPOINT, address, &size), 0);
+    assert_int_equal (zmq_getsockopt (client_socket_router (scene->client_socket), ZMQ_LAST_ENDPOINT,
+        address, &size), 0);
     void *plain = zmq_socket (context, ZMQ_DEALER);
     s_set (plain, ZMQ_LINGER, 0);
     assert_int_equal (zmq_socket_monitor (plain, "inproc://plain", ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL

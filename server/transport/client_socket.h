@@ -1,4 +1,4 @@
-/*  gate -- the socket that clients talk to, and the users that it admits.
+/*  client_socket -- the socket that clients talk to, and the users that it admits.
  *
  *  On tcp with keys the socket speaks CURVE, and ZeroMQ asks about every handshake by ZAP (RFC 27), in its
  *  own context; the answers come from keys and tenants on the broker's thread.  So no peer is admitted
@@ -15,8 +15,8 @@
  *
  *  Owner: the broker's thread.
  */
-#ifndef GATE_H
-#define GATE_H
+#ifndef CLIENT_SOCKET_H
+#define CLIENT_SOCKET_H
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +25,11 @@
 #include "log.h"
 #include "tenants.h"
 
-typedef struct gate gate_t;
+typedef struct client_socket client_socket_t;
 
 enum {
-    GATE_HANDSHAKE_MS = 5000,           //  a peer without a finished handshake is then disconnected
-    GATE_ANSWERS_A_TURN = 64
+    CLIENT_SOCKET_HANDSHAKE_MS = 5000,           //  a peer without a finished handshake is then disconnected
+    CLIENT_SOCKET_ANSWERS_A_TURN = 64
 };
 
 typedef struct {
@@ -37,22 +37,23 @@ typedef struct {
     const keys_t *keys;                 //  of tcp; NULL: no handshake there
     const tenants_t *tenants;
     log_t *log;
-} gate_options_t;
+} client_socket_options_t;
 
 //  Makes and binds the ROUTER.  options are copied; what they point to is lent.  0 and *self_p; or -errno,
 //  and a sentence in error.
-int gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes);
-//  The ROUTER (with ROUTER_MANDATORY).  Lent until gate_destroy.
-void *gate_router (const gate_t *self);
-//  Poll it for input, then call gate_answer; NULL: ZeroMQ asks nothing.
-void *gate_questions (const gate_t *self);
-//  Answers what ZeroMQ asks, at most GATE_ANSWERS_A_TURN.
-void gate_answer (gate_t *self, int64_t now_ms);
+int client_socket_open (client_socket_t **self_p, const client_socket_options_t *options, char *error,
+    size_t error_bytes);
+//  The ROUTER (with ROUTER_MANDATORY).  Lent until client_socket_destroy.
+void *client_socket_router (const client_socket_t *self);
+//  Poll it for input, then call client_socket_answer; NULL: ZeroMQ asks nothing.
+void *client_socket_questions (const client_socket_t *self);
+//  Answers what ZeroMQ asks, at most CLIENT_SOCKET_ANSWERS_A_TURN.
+void client_socket_answer (client_socket_t *self, int64_t now_ms);
 //  {"let_in": 5, "refused": 1}: handshakes of peers that proved to have a key's secret; null: no keys.  A new
 //  reference.
-json_t *gate_status (const gate_t *self);
+json_t *client_socket_status (const client_socket_t *self);
 //  Closes the sockets and ends the context, when pending messages are sent or LINGER is over (seconds).
 //  After that no thread of ZeroMQ runs.  *self_p may be NULL.
-void gate_destroy (gate_t **self_p);
+void client_socket_destroy (client_socket_t **self_p);
 
 #endif
