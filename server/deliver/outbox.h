@@ -55,8 +55,8 @@ outbox_status_t outbox_send (void *router, const peer_t *peer, wire_kind_t kind,
 outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag,
     char *text);
-//  The same with a text that may be large: it counts in *account, from outbox_backlog_account, until its bytes
-//  have left.
+//  The same with a text that may be large: it counts in *account, from outbox_backlog_account, until its
+//  bytes have left.
 outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag, char *text, atomic_size_t *account);
 //  The same with a frame of malloc'ed bytes behind the text, which may be large: it takes the bytes over, and

@@ -514,8 +514,8 @@ test_end_answers_all_side_tasks (void **state)
     tasks_scene_end (&scene);
 }
 
-//  Side tasks go between a job's samples; all that may be out at once come back, also those that the end finds
-//  in the queue.
+//  Side tasks go between a job's samples; all that may be out at once come back, also those that the end
+//  finds in the queue.
 static void
 test_side_tasks_come_back (void **state)
 {
