@@ -1,4 +1,4 @@
-//  `tureen key`: makes keys, and lists the clients that a server admits (keys.h).
+//  `tureen key`: makes keys, and lists the clients that a server admits (client_keys.h).
 
 #include "command.h"
 #include <assert.h>
@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "certificate.h"
+#include "client_keys.h"
 #include "complain.h"
 #include "file.h"
 #include "json_text.h"
-#include "keys.h"
 #include "option.h"
 #include "utf8.h"
 
@@ -40,7 +40,7 @@ typedef struct {
 } entry_t;
 
 typedef struct {
-    keys_folder_t folder;
+    client_keys_folder_t folder;
     entry_t *entries;                   //  by name
     size_t count;
     bool is_full;                       //  of memory
@@ -200,7 +200,7 @@ s_add (void *context, const char *name)
     self->entries = entries;
     entry_t *entry = &entries [self->count];
     snprintf (entry->name, sizeof entry->name, "%s", name);
-    int rc = keys_folder_read (&self->folder, name, &entry->certificate, &entry->reason);
+    int rc = client_keys_folder_read (&self->folder, name, &entry->certificate, &entry->reason);
     if (rc == -ENOENT)
         return true;                    //  just revoked
     if (rc && rc != -EBADMSG)
@@ -212,7 +212,7 @@ s_add (void *context, const char *name)
 static void
 s_close (entries_t *self)
 {
-    keys_folder_close (&self->folder);
+    client_keys_folder_close (&self->folder);
     free (self->entries);
     self->entries = NULL;
 }
@@ -222,9 +222,9 @@ s_open (entries_t *self, const char *path, bool make)
 {
     char error [ERROR_BYTES];
     *self = (entries_t) { .entries = NULL };
-    if (keys_folder_open (&self->folder, path, make, error, sizeof error))
+    if (client_keys_folder_open (&self->folder, path, make, error, sizeof error))
         return complain ("key", "%s", error);
-    int rc = keys_folder_each (self->folder.allowed, s_add, self);
+    int rc = client_keys_folder_each (self->folder.allowed, s_add, self);
     if (rc || self->is_full) {
         s_close (self);
         return complain ("key", "cannot look at the files in '%s/allowed': %s", path,
@@ -289,8 +289,8 @@ s_may_add (const entries_t *entries, const certificate_t *certificate, const cha
             return complain ("key", "this key is let in already, as '%s' of tenant '%s': revoke that first",
                 entry->name, entry->certificate.tenant);
     }
-    return entries->count < KEYS_MAX
-        || complain ("key", "there are %d keys, which is the most: revoke some", KEYS_MAX);
+    return entries->count < CLIENT_KEYS_MAX
+        || complain ("key", "there are %d keys, which is the most: revoke some", CLIENT_KEYS_MAX);
 }
 
 static void

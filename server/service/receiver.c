@@ -1078,7 +1078,7 @@ s_is_worker_gone (void *context, uint64_t user)
 {
     const revoking_t *revoking = context;
     //  A worker without a key has the number of its uid.
-    caller_t caller = { .user = user, .uid = user < KEYS_USER_FIRST? (uid_t) user: (uid_t) -1 };
+    caller_t caller = { .user = user, .uid = user < CLIENT_KEYS_USER_FIRST? (uid_t) user: (uid_t) -1 };
     return user != BROKER_USER_UNKNOWN && revoking->is_gone (revoking->context, &caller);
 }
 

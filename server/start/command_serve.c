@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "additions.h"
 #include "budget.h"
+#include "client_keys.h"
 #include "client_socket.h"
 #include "clock.h"
 #include "cluster.h"
@@ -20,7 +21,6 @@
 #include "customs.h"
 #include "decoder.h"
 #include "http_server.h"
-#include "keys.h"
 #include "loop.h"
 #include "machine.h"
 #include "options.h"
@@ -58,7 +58,7 @@ typedef struct {
     additions_t *additions;
     ring_server_t *ring_server;
     client_socket_t *client_socket;
-    keys_t *keys;                       //  NULL: on ipc, or open
+    client_keys_t *keys;                //  NULL: on ipc, or open
     tenants_t *tenants;
     connection_limit_t *connection_limit;
     service_t *service;
@@ -161,7 +161,8 @@ static bool
 s_open_keys (server_t *self)
 {
     char error [ERROR_BYTES];
-    return !self->options.keys || keys_open (&self->keys, self->options.keys, &self->log, error, sizeof error)
+    return !self->options.keys || client_keys_open (&self->keys, self->options.keys, &self->log, error,
+        sizeof error)
         == 0
         || complain ("serve", "%s", error);
 }
@@ -182,7 +183,7 @@ s_open_gate (server_t *self)
         .tcp = serve_endpoints_tcp (&self->endpoints), .keys = self->keys, .tenants = self->tenants,
         .log = &self->log };
     if (self->keys)
-        keys_judge (self->keys, serve_tenants_has, self->broker);
+        client_keys_judge (self->keys, serve_tenants_has, self->broker);
     errno = -spare_threads_try ();          //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
@@ -405,12 +406,12 @@ s_make_cluster (server_t *self)
     const options_t *options = &self->options;
     char error [ERROR_BYTES];
     certificate_t pair = { .public_text = "" };
-    if (options->member_keys && keys_pair (&pair, options->member_keys, error, sizeof error))
+    if (options->member_keys && client_keys_pair (&pair, options->member_keys, error, sizeof error))
         return complain ("serve", "--member-keys: %s", error);
     cluster_options_t cluster = { .members = self->members, .name = options->member };
     if (options->member_keys || self->keys) {
-        cluster.public_key = options->member_keys? pair.public_text: keys_server_public (self->keys);
-        cluster.secret_key = options->member_keys? pair.secret_text: keys_server_secret (self->keys);
+        cluster.public_key = options->member_keys? pair.public_text: client_keys_server_public (self->keys);
+        cluster.secret_key = options->member_keys? pair.secret_text: client_keys_server_secret (self->keys);
     }
     self->cluster = cluster_new (&cluster);
     certificate_wipe (&pair);
@@ -530,11 +531,11 @@ s_announce_keys (const server_t *self)
     if (!self->keys)
         return;
     size_t count, admitted = 0;
-    const keys_grant_t *grants = keys_grants (self->keys, &count);
+    const client_keys_grant_t *grants = client_keys_grants (self->keys, &count);
     for (size_t index = 0; index < count; index++)
         admitted += grants [index].admits;
     printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, admitted,
-        keys_server_public (self->keys));
+        client_keys_server_public (self->keys));
     printf ("clients need it (TUREEN_SERVER_KEY) beside their own (TUREEN_KEY): `tureen key new FILE`, and "
         "here `tureen key allow %s FILE --tenant NAME`\n", self->options.keys);
 }
@@ -615,7 +616,7 @@ s_stop (server_t *self)
     service_destroy (&self->service);
     connection_limit_destroy (&self->connection_limit);
     tenants_destroy (&self->tenants);
-    keys_destroy (&self->keys);
+    client_keys_destroy (&self->keys);
     ring_server_destroy (&self->ring_server);
     additions_destroy (&self->additions);
     tasks_destroy (&self->tasks);

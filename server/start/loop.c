@@ -32,7 +32,7 @@ static bool
 s_is_gone (void *context, const caller_t *caller)
 {
     const loop_t *self = context;
-    return caller->uid == (uid_t) -1 && !keys_has_user (self->keys, caller->user);
+    return caller->uid == (uid_t) -1 && !client_keys_has_user (self->keys, caller->user);
 }
 
 //  Callers with a revoked key have no jobs from this moment on.
@@ -41,8 +41,8 @@ s_look_at_keys (loop_t *self, int64_t now_ms)
 {
     if (!self->keys)
         return;
-    bool gone = keys_look (self->keys);
-    keys_judge (self->keys, serve_tenants_has, self->broker);
+    bool gone = client_keys_look (self->keys);
+    client_keys_judge (self->keys, serve_tenants_has, self->broker);
     if (gone)
         service_revoke (self->service, s_is_gone, self, now_ms);
 }

@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include "additions.h"
 #include "block_cache.h"
+#include "client_keys.h"
 #include "client_socket.h"
 #include "connection_limit.h"
 #include "customs.h"
 #include "dataset.h"
 #include "http_server.h"
-#include "keys.h"
 #include "log.h"
 #include "members.h"
 #include "ring_server.h"
@@ -40,7 +40,7 @@ typedef struct {
     client_socket_t *client_socket;
     connection_limit_t *connection_limit;
     const tenants_t *tenants;
-    keys_t *keys;                       //  NULL: on ipc, or open
+    client_keys_t *keys;                //  NULL: on ipc, or open
     customs_t *customs;                 //  NULL: none, as the next three
     block_cache_t *block_cache;
     members_t *members;

@@ -46,7 +46,7 @@ s_make_tenants (broker_t *broker, const options_t *options, tenant_t *tenants [O
 }
 
 tenants_t *
-serve_tenants (broker_t *broker, const options_t *options, const keys_t *keys)
+serve_tenants (broker_t *broker, const options_t *options, const client_keys_t *keys)
 {
     tenant_t *tenants [OPTIONS_TENANTS_MAX];
     tenants_user_t *users = calloc (options->user_count + 1, sizeof *users);

@@ -42,9 +42,9 @@ const char *serve_endpoints_ring_path (const serve_endpoints_t *self);
 //  The broker must have its data sets and no jobs.  broker and keys (NULL: none) are lent; the caller
 //  destroys the result.
 //  NULL: no memory.
-tenants_t *serve_tenants (broker_t *broker, const options_t *options, const keys_t *keys)
+tenants_t *serve_tenants (broker_t *broker, const options_t *options, const client_keys_t *keys)
     __attribute__ ((warn_unused_result));
-//  For keys_judge: whether the broker has the tenant.
+//  For client_keys_judge: whether the broker has the tenant.
 bool serve_tenants_has (void *broker, const char *name);
 
 

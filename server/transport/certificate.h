@@ -2,7 +2,7 @@
  *
  *      #   ZeroMQ CURVE Public Certificate
  *      metadata
- *          tenant = "vision"               of keys that a server admits (keys.h), with the next two
+ *          tenant = "vision"               of keys that a server admits (client_keys.h), with the next two
  *          operator = "yes"
  *          since = "2026-11-22T15:00:00Z"
  *          worker = "yes"                  of keys of workers

@@ -122,7 +122,7 @@ s_ask_about (const client_socket_t *self, const char *domain)
 static int
 s_encrypt (const client_socket_t *self)
 {
-    const char *secret = keys_server_secret (self->options.keys);
+    const char *secret = client_keys_server_secret (self->options.keys);
     return s_set (self->router, ZMQ_CURVE_SERVER, 1)
         || zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, secret, strlen (secret) + 1)
         || s_ask_about (self, DOMAIN_KEYS);
@@ -282,7 +282,7 @@ s_tell_refused (client_socket_t *self, const zap_frame_t *address, const char *k
     //  The log masks bytes that are no text.
     snprintf (from, sizeof from, "%.*s", (int) (address->size < ZAP_BYTES_MAX? address->size: ZAP_BYTES_MAX),
         (const char *) address->bytes);
-    const keys_grant_t *grant = keys_find (self->options.keys, key);
+    const client_keys_grant_t *grant = client_keys_find (self->options.keys, key);
     log_field_t fields [] = { LOG_TEXT ("address", from), LOG_TEXT ("key", key), { .key = NULL } };
     if (grant)
         log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields,

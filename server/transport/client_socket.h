@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "keys.h"
+#include "client_keys.h"
 #include "log.h"
 #include "tenants.h"
 
@@ -34,7 +34,7 @@ enum {
 
 typedef struct {
     const char *ipc, *tcp;              //  endpoints, as ZeroMQ takes them; NULL: not there; one is
-    const keys_t *keys;                 //  of tcp; NULL: no handshake there
+    const client_keys_t *keys;                 //  of tcp; NULL: no handshake there
     const tenants_t *tenants;
     log_t *log;
 } client_socket_options_t;

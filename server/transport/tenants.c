@@ -14,7 +14,7 @@ enum {
 
 struct tenants {
     broker_t *broker;
-    const keys_t *keys;
+    const client_keys_t *keys;
     uid_t own;
     bool open;
     size_t count;
@@ -22,7 +22,8 @@ struct tenants {
 };
 
 tenants_t *
-tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users, size_t count)
+tenants_new (broker_t *broker, const client_keys_t *keys, bool open, const tenants_user_t *users,
+    size_t count)
 {
     tenants_t *self = calloc (1, sizeof *self + count * sizeof *users);
     if (!self)
@@ -74,7 +75,7 @@ s_by_user (const tenants_t *self, uid_t uid, caller_t *caller)
 static bool
 s_by_key (const tenants_t *self, const char *key, caller_t *caller)
 {
-    const keys_grant_t *grant = key? keys_find (self->keys, key): NULL;
+    const client_keys_grant_t *grant = key? client_keys_find (self->keys, key): NULL;
     //  A worker belongs to no tenant; the first one stands for that.
     tenant_t *tenant = grant? tenant_named (self->broker, grant->is_worker? NULL: grant->tenant): NULL;
     if (!tenant)
@@ -105,7 +106,7 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
 const char *
 tenants_label (const tenants_t *self, const char *key)
 {
-    const keys_grant_t *grant = self->keys && key? keys_find (self->keys, key): NULL;
+    const client_keys_grant_t *grant = self->keys && key? client_keys_find (self->keys, key): NULL;
     return grant? grant->label: NULL;
 }
 

@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "broker.h"
+#include "client_keys.h"
 #include "dataset.h"
-#include "keys.h"
 
 typedef struct tenants tenants_t;
 
@@ -50,7 +50,7 @@ typedef struct {
 
 //  users: count of them by ascending uid, none twice; copied.  broker and keys (NULL: none) are lent.  open:
 //  a user that is not among them is served too.  NULL: no memory.
-tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users,
+tenants_t *tenants_new (broker_t *broker, const client_keys_t *keys, bool open, const tenants_user_t *users,
     size_t count)
     __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
@@ -60,7 +60,7 @@ void tenants_destroy (tenants_t **self_p);
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
 //  What the operator calls the key; NULL: no key, or one that is not admitted.  Lent until the next
-//  keys_look.
+//  client_keys_look.
 const char *tenants_label (const tenants_t *self, const char *key);
 
 //  The most ipc connections that the users of the uid's tenant may have together.  *tenant_p: that tenant;

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "client_keys.h"
 #include "command.h"
 #include "effort.h"
-#include "keys.h"
 #include "power_calls.h"
 
 enum { USERS = 3, SERVER = USERS, EVENTS_MAX = 16, ERROR_BYTES = 512 };
@@ -67,14 +67,14 @@ s_key (char *one, char *two, char *three, char *four, char *five)
     assert_int_equal (command_key (count, words), 0);
 }
 
-static keys_t *
+static client_keys_t *
 s_open (const world_t *self, const char *folder)
 {
-    keys_t *keys;
+    client_keys_t *keys;
     char error [ERROR_BYTES];
-    if (keys_open (&keys, folder, (log_t *) &self->log, error, sizeof error))
+    if (client_keys_open (&keys, folder, (log_t *) &self->log, error, sizeof error))
         fail_msg ("%s", error);
-    keys_check (keys);
+    client_keys_check (keys);
     return keys;
 }
 
@@ -83,9 +83,9 @@ s_do (world_t *self, int subject, bool is_in)
 {
     event_t event = { subject, is_in, power.step_count, 0 };
     if (subject == SERVER) {
-        keys_t *keys = s_open (self, self->folder);
-        strcpy (self->server, keys_server_public (keys));
-        keys_destroy (&keys);
+        client_keys_t *keys = s_open (self, self->folder);
+        strcpy (self->server, client_keys_server_public (keys));
+        client_keys_destroy (&keys);
     }
     else
     if (is_in) {
@@ -121,18 +121,19 @@ static void
 s_check (const world_t *self, size_t steps, power_luck_t luck)
 {
     bool is_in;
-    keys_t *keys = s_open (self, self->lost_folder);
-    if (s_is_said (self, SERVER, steps, &is_in) && strcmp (keys_server_public (keys), self->server) != 0)
+    client_keys_t *keys = s_open (self, self->lost_folder);
+    if (s_is_said (self, SERVER, steps, &is_in) && strcmp (client_keys_server_public (keys),
+        self->server) != 0)
         fail_msg ("power lost behind %zu steps, %d: the server has another key", steps, (int) luck);
     for (int user = 0; user < USERS; user++) {
-        const keys_grant_t *grant = keys_find (keys, self->users [user].public_text);
+        const client_keys_grant_t *grant = client_keys_find (keys, self->users [user].public_text);
         if (s_is_said (self, user, steps, &is_in) && is_in != (grant != NULL))
             fail_msg ("power lost behind %zu steps, %d: %s is %s", steps, (int) luck, s_labels [user],
                 grant? "let in": "not let in");
         if (grant)
             assert_string_equal (grant->tenant, "vision");
     }
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
 }
 
 //  Guards: after 'allowed' or 'revoked' was printed, no loss of power undoes it; nor the server's own key.

@@ -301,13 +301,13 @@ typedef struct {
     size_t places;              //  behind the job
     bool seen [LIST];
     uint64_t seed;
-} keys_t;
+} client_keys_t;
 
 //  A copy in epoch 1 is that of a row that is not behind the job, none twice.
 static void
 s_note_key (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
-    keys_t *keys = context;
+    client_keys_t *keys = context;
     pipeline_key_t key = row_key (row);
     (void) broker;
     (void) client;
@@ -332,7 +332,7 @@ static void
 test_occurrences_go_on (void **state)
 {
     for (size_t places = 0; places < LIST; places += 3) {
-        keys_t keys = { .places = places, .seed = 42 };
+        client_keys_t keys = { .places = places, .seed = 42 };
         simulation_options_t options = s_options (state, test_seed ());
         options.copied = s_note_key;
         options.context = &keys;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "keys_fixture.h"
+#include "client_keys_fixture.h"
 #include "seed.h"
 
 #include <czmq.h>

@@ -24,17 +24,17 @@ enum { PATIENCE_MS = 60000, FRAME_BYTES = 256, REQUEST_FRAMES = 7, NOW_MS = 1000
 static char s_server_public [KEY_CHARS + 1], s_server_secret [KEY_CHARS + 1];
 static char s_let_in [KEY_CHARS + 1];           //  the public key that has a tenant
 static int s_keys, s_tenants;                   //  stand for them
-static keys_grant_t s_disbanded = { .label = "laptop", .tenant = "disbanded" };
+static client_keys_grant_t s_disbanded = { .label = "laptop", .tenant = "disbanded" };
 
 const char *
-keys_server_secret (const keys_t *self)
+client_keys_server_secret (const client_keys_t *self)
 {
     assert_ptr_equal (self, &s_keys);
     return s_server_secret;
 }
 
-const keys_grant_t *
-keys_find (const keys_t *self, const char *key)
+const client_keys_grant_t *
+client_keys_find (const client_keys_t *self, const char *key)
 {
     assert_ptr_equal (self, &s_keys);
     return strcmp (key, s_disbanded.key) == 0? &s_disbanded: NULL;
@@ -91,7 +91,7 @@ s_setup (void **state)
     assert_int_equal (zmq_curve_keypair (s_let_in, secret), 0);
     assert_int_equal (zmq_curve_keypair (s_disbanded.key, secret), 0);
     client_socket_options_t options = { .tcp = "tcp://127.0.0.1:*",
-        .keys = (const keys_t *) (const void *) &s_keys,
+        .keys = (const client_keys_t *) (const void *) &s_keys,
         .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
     if (client_socket_open (&scene->client_socket, &options, error, sizeof error))
         fail_msg ("%s", error);
@@ -455,7 +455,7 @@ users_come_beside_keys (void **state)
     snprintf (path, sizeof path, "%s/socket", scene->scratch.path);
     snprintf (text, sizeof text, "ipc://%s", path);
     client_socket_options_t options = { .ipc = text, .tcp = "tcp://127.0.0.1:*",
-        .keys = (const keys_t *) (const void *) &s_keys,
+        .keys = (const client_keys_t *) (const void *) &s_keys,
         .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
     if (client_socket_open (&scene->client_socket, &options, error, sizeof error))
         fail_msg ("%s", error);

@@ -18,20 +18,21 @@ static const uid_t REMOTE = (uid_t) -1;
 
 //  -- keys that are let in, in place of a folder of them
 
-static keys_grant_t s_grants [] = {
-    { .key = "vision's", .label = "laptop", .tenant = "vision", .user = KEYS_USER_FIRST },
-    { .key = "vision's second", .label = "desk", .tenant = "vision", .user = KEYS_USER_FIRST + 1 },
+static client_keys_grant_t s_grants [] = {
+    { .key = "vision's", .label = "laptop", .tenant = "vision", .user = CLIENT_KEYS_USER_FIRST },
+    { .key = "vision's second", .label = "desk", .tenant = "vision", .user = CLIENT_KEYS_USER_FIRST + 1 },
     { .key = "operator's", .label = "admin", .tenant = "operator", .is_operator = true,
-        .user = KEYS_USER_FIRST + 2 },
-    { .key = "lead's", .label = "lead", .tenant = "text", .is_operator = true, .user = KEYS_USER_FIRST + 3 },
-    { .key = "nowhere's", .label = "old", .tenant = "disbanded", .user = KEYS_USER_FIRST + 4 },
+        .user = CLIENT_KEYS_USER_FIRST + 2 },
+    { .key = "lead's", .label = "lead", .tenant = "text", .is_operator = true,
+        .user = CLIENT_KEYS_USER_FIRST + 3 },
+    { .key = "nowhere's", .label = "old", .tenant = "disbanded", .user = CLIENT_KEYS_USER_FIRST + 4 },
     { .key = "worker's", .label = "box", .tenant = "disbanded", .is_worker = true,
-        .user = KEYS_USER_FIRST + 5 },
+        .user = CLIENT_KEYS_USER_FIRST + 5 },
 };
 static int s_keys;
 
-const keys_grant_t *
-keys_find (const keys_t *self, const char *key)
+const client_keys_grant_t *
+client_keys_find (const client_keys_t *self, const char *key)
 {
     assert_ptr_equal (self, &s_keys);
     for (size_t index = 0; index < sizeof s_grants / sizeof *s_grants; index++)
@@ -77,7 +78,7 @@ start (fixture_t *self, const char *settings, bool with_keys)
     for (size_t index = 0; index < 3; index++)
         dataset_add (self->broker, self->options.datasets [index].name, 100, BROKER_BAD_DROP, NULL);
     self->tenants = serve_tenants (self->broker, &self->options,
-        with_keys? (const keys_t *) (const void *) &s_keys: NULL);
+        with_keys? (const client_keys_t *) (const void *) &s_keys: NULL);
     assert_non_null (self->tenants);
 }
 
@@ -188,7 +189,7 @@ test_operator_in_a_tenant (void **state)
 }
 
 static void
-test_keys (void **state)
+test_client_keys (void **state)
 {
     (void) state;
     fixture_t self;
@@ -346,7 +347,7 @@ main (void)
         cmocka_unit_test (test_open),
         cmocka_unit_test (test_users),
         cmocka_unit_test (test_operator_in_a_tenant),
-        cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_client_keys),
         cmocka_unit_test (test_keys_and_users),
         cmocka_unit_test (test_workers),
         cmocka_unit_test (test_limits),

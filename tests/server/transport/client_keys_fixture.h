@@ -1,10 +1,10 @@
-/*  keys_fixture -- what tests of certificates and of the folder of keys share: a folder, a log that is heard,
- *  and calls of the system that fail when told to (--wrap, in CMakeLists.txt).  After cmocka.h.
+/*  client_keys_fixture -- what tests of certificates and of the folder of keys share: a folder, a log that is
+ *  heard, and calls of the system that fail when told to (--wrap, in CMakeLists.txt).  After cmocka.h.
  */
-#ifndef KEYS_FIXTURE_H
-#define KEYS_FIXTURE_H
+#ifndef CLIENT_KEYS_FIXTURE_H
+#define CLIENT_KEYS_FIXTURE_H
 #include <time.h>
-#include "keys.h"
+#include "client_keys.h"
 #include "scratch.h"
 
 enum { ERROR_BYTES = 512 };
@@ -169,25 +169,25 @@ put (const char *path, const char *text, mode_t mode)
     close (fd);
 }
 
-static inline keys_t *
+static inline client_keys_t *
 open_keys (fixture_t *self)
 {
-    keys_t *keys;
+    client_keys_t *keys;
     char error [ERROR_BYTES];
-    int rc = keys_open (&keys, self->directory, &self->log, error, sizeof error);
+    int rc = client_keys_open (&keys, self->directory, &self->log, error, sizeof error);
     if (rc)
         fail_msg ("%d, %s", rc, error);
     assert_string_equal (error, "");
-    keys_check (keys);
+    client_keys_check (keys);
     return keys;
 }
 
 static inline void
 assert_refused (fixture_t *self, int code, const char *what)
 {
-    keys_t *keys = (keys_t *) 1;
+    client_keys_t *keys = (client_keys_t *) 1;
     char error [ERROR_BYTES];
-    int rc = keys_open (&keys, self->directory, &self->log, error, sizeof error);
+    int rc = client_keys_open (&keys, self->directory, &self->log, error, sizeof error);
     assert_null (keys);
     if (rc != code || !strstr (error, what))
         fail_msg ("%d, not %d: '%s', not '%s'", rc, code, error, what);
@@ -196,15 +196,15 @@ assert_refused (fixture_t *self, int code, const char *what)
 static inline void
 allow (fixture_t *self, const certificate_t *key, const char *label, const char *tenant, bool is_operator)
 {
-    keys_folder_t folder;
+    client_keys_folder_t folder;
     char error [ERROR_BYTES];
     certificate_t granted = *key;
     granted.secret_text [0] = 0;
     granted.is_operator = is_operator;
     snprintf (granted.tenant, sizeof granted.tenant, "%s", tenant);
-    assert_int_equal (keys_folder_open (&folder, self->directory, true, error, sizeof error), 0);
+    assert_int_equal (client_keys_folder_open (&folder, self->directory, true, error, sizeof error), 0);
     assert_int_equal (certificate_write (&granted, folder.allowed, label, false, geteuid ()), 0);
-    keys_folder_close (&folder);
+    client_keys_folder_close (&folder);
 }
 
 #endif

@@ -1,14 +1,14 @@
-/*  keys.c -- see keys.h.
+/*  client_keys.c -- see client_keys.h.
  *
- *  happy path:  keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants by
- *               key, each with the user's number that it had.
+ *  happy path:  client_keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants
+ *               by key, each with the user's number that it had.
  *  failure:     without descriptors, memory or a working disk, the grants of that file, or of all files, stay
  *               as they were.
  *
  *  A file that changes again within the clock tick of its reading shows no new time, so a young file is read
  *  again until it is older.
  */
-#include "keys.h"
+#include "client_keys.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -40,11 +40,11 @@ typedef struct {
 } files_t;
 
 typedef struct {
-    keys_grant_t *grants;           //  by key
+    client_keys_grant_t *grants;    //  by key
     size_t count;
 } grants_t;
 
-struct keys {
+struct client_keys {
     uint32_t magic;
     char *directory;
     log_t *log;
@@ -128,12 +128,13 @@ s_folder_owner (int fd)
 }
 
 int
-keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error, size_t error_bytes)
+client_keys_folder_open (client_keys_folder_t *self, const char *path, bool make, char *error,
+    size_t error_bytes)
 {
     failing_t failing = { path, error, error_bytes };
     bool made;
     *error = 0;
-    *self = (keys_folder_t) { .allowed = -1 };
+    *self = (client_keys_folder_t) { .allowed = -1 };
     int rc = self->folder = s_open_folder (&failing, AT_FDCWD, path, make, &made);
     if (rc >= 0) {
         self->owner = s_folder_owner (self->folder);
@@ -147,12 +148,12 @@ keys_folder_open (keys_folder_t *self, const char *path, bool make, char *error,
     if (rc >= 0)
         rc = s_check_guard (&failing, "folder 'allowed' in", self->allowed, self->owner);
     if (rc < 0)
-        keys_folder_close (self);
+        client_keys_folder_close (self);
     return rc < 0? rc: 0;
 }
 
 void
-keys_folder_close (keys_folder_t *self)
+client_keys_folder_close (client_keys_folder_t *self)
 {
     if (self->allowed >= 0)
         close (self->allowed);
@@ -162,7 +163,7 @@ keys_folder_close (keys_folder_t *self)
 }
 
 int
-keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), void *context)
+client_keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), void *context)
 {
     //  A descriptor of its own, because reading moves a shared position.
     int fd = openat (allowed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -184,7 +185,7 @@ keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), 
 }
 
 int
-keys_folder_read (const keys_folder_t *self, const char *name, certificate_t *certificate,
+client_keys_folder_read (const client_keys_folder_t *self, const char *name, certificate_t *certificate,
     const char **reason_p)
 {
     *certificate = (certificate_t) { .public_text = "" };
@@ -242,8 +243,8 @@ s_is_want (int rc)
 }
 
 typedef struct {
-    const keys_t *keys;
-    keys_folder_t folder;
+    const client_keys_t *keys;
+    client_keys_folder_t folder;
     files_t found;
     bool wants;                     //  a file could not be examined
 } look_t;
@@ -253,7 +254,7 @@ static bool
 s_read_file (look_t *look, file_t *file)
 {
     file->read_at = time (NULL);
-    int rc = keys_folder_read (&look->folder, file->name, &file->certificate, &file->reason);
+    int rc = client_keys_folder_read (&look->folder, file->name, &file->certificate, &file->reason);
     if (rc == -ENOENT)
         return false;
     if (s_is_want (rc)) {
@@ -273,7 +274,7 @@ static bool
 s_look_at (void *context, const char *name)
 {
     look_t *look = context;
-    if (look->found.count == KEYS_MAX) {
+    if (look->found.count == CLIENT_KEYS_MAX) {
         look->found.too_many = true;
         return false;
     }
@@ -305,19 +306,19 @@ s_look_at (void *context, const char *name)
 static int
 s_compare_grants (const void *left, const void *right)
 {
-    return strcmp (((const keys_grant_t *) left)->key, ((const keys_grant_t *) right)->key);
+    return strcmp (((const client_keys_grant_t *) left)->key, ((const client_keys_grant_t *) right)->key);
 }
 
-static const keys_grant_t *
+static const client_keys_grant_t *
 s_find (const grants_t *grants, const char *key)
 {
-    keys_grant_t wanted;
+    client_keys_grant_t wanted;
     snprintf (wanted.key, sizeof wanted.key, "%s", key);
     return bsearch (&wanted, grants->grants, grants->count, sizeof wanted, s_compare_grants);
 }
 
 static bool
-s_agree (const keys_grant_t *left, const keys_grant_t *right)
+s_agree (const client_keys_grant_t *left, const client_keys_grant_t *right)
 {
     return left->is_operator == right->is_operator && left->is_worker == right->is_worker
         && strcmp (left->tenant, right->tenant) == 0;
@@ -337,7 +338,7 @@ s_run (const grants_t *grants, size_t first, bool *agree)
 
 //  Leaves one grant of each key: K1.
 static void
-s_merge (keys_t *self, grants_t *grants)
+s_merge (client_keys_t *self, grants_t *grants)
 {
     size_t kept = 0;
     bool agree;
@@ -356,15 +357,15 @@ s_merge (keys_t *self, grants_t *grants)
 
 //  The grants of the files, by key, with the users' numbers.
 static void
-s_grant (keys_t *self, grants_t *grants)
+s_grant (client_keys_t *self, grants_t *grants)
 {
     grants->count = 0;
     for (size_t index = 0; index < self->files.count; index++) {
         const file_t *file = &self->files.files [index];
         if (file->reason)
             continue;
-        keys_grant_t *grant = &grants->grants [grants->count++];
-        *grant = (keys_grant_t) { .is_operator = file->certificate.is_operator,
+        client_keys_grant_t *grant = &grants->grants [grants->count++];
+        *grant = (client_keys_grant_t) { .is_operator = file->certificate.is_operator,
             .is_worker = file->certificate.is_worker };
         memcpy (grant->key, file->certificate.public_text, sizeof grant->key);
         memcpy (grant->tenant, file->certificate.tenant, sizeof grant->tenant);
@@ -373,8 +374,8 @@ s_grant (keys_t *self, grants_t *grants)
     qsort (grants->grants, grants->count, sizeof *grants->grants, s_compare_grants);
     s_merge (self, grants);
     for (size_t index = 0; index < grants->count; index++) {
-        keys_grant_t *grant = &grants->grants [index];
-        const keys_grant_t *before = s_find (&self->grants, grant->key);
+        client_keys_grant_t *grant = &grants->grants [index];
+        const client_keys_grant_t *before = s_find (&self->grants, grant->key);
         bool is_same = before && before->is_worker == grant->is_worker
             && strcmp (before->tenant, grant->tenant) == 0;
         grant->user = is_same? before->user: self->next_user++;
@@ -385,11 +386,11 @@ s_grant (keys_t *self, grants_t *grants)
 
 //  Logs grants that went.  True: there are some.
 static bool
-s_tell_gone (const keys_t *self, const grants_t *before, const grants_t *after)
+s_tell_gone (const client_keys_t *self, const grants_t *before, const grants_t *after)
 {
     bool gone = false;
     for (size_t index = 0; index < before->count; index++) {
-        const keys_grant_t *grant = &before->grants [index], *now = s_find (after, grant->key);
+        const client_keys_grant_t *grant = &before->grants [index], *now = s_find (after, grant->key);
         if (now && now->user == grant->user)
             continue;
         gone = true;
@@ -402,7 +403,7 @@ s_tell_gone (const keys_t *self, const grants_t *before, const grants_t *after)
 }
 
 static void
-s_tell_bad_files (const keys_t *self, const files_t *before, const files_t *after)
+s_tell_bad_files (const client_keys_t *self, const files_t *before, const files_t *after)
 {
     for (size_t index = 0; index < after->count; index++) {
         const file_t *file = &after->files [index], *was = file->reason? s_file (before, file->name): NULL;
@@ -412,7 +413,8 @@ s_tell_bad_files (const keys_t *self, const files_t *before, const files_t *afte
     }
     if (after->too_many && !before->too_many)
         log_event (self->log, LOG_LEVEL_WARNING, "keys_full", NULL,
-            "%s/allowed has more than %d files: those beyond admit no client", self->directory, KEYS_MAX);
+            "%s/allowed has more than %d files: those beyond admit no client", self->directory,
+            CLIENT_KEYS_MAX);
 }
 
 //  ---- looking
@@ -433,7 +435,7 @@ s_is_unchanged (const files_t *before, const files_t *after)
 
 //  Logged once while it lasts; "": it is over.
 static void
-s_tell_trouble (keys_t *self, const char *trouble)
+s_tell_trouble (client_keys_t *self, const char *trouble)
 {
     if (strcmp (self->trouble, trouble) == 0)
         return;
@@ -447,7 +449,7 @@ s_tell_trouble (keys_t *self, const char *trouble)
 
 //  Takes over the result of a look.  True: a grant has gone.
 static bool
-s_take (keys_t *self, look_t *look)
+s_take (client_keys_t *self, look_t *look)
 {
     qsort (look->found.files, look->found.count, sizeof *look->found.files, s_compare_files);
     files_t before = self->files;
@@ -456,7 +458,7 @@ s_take (keys_t *self, look_t *look)
     look->found = before;               //  the caller frees it
     if (unchanged)
         return false;
-    grants_t grants = { .grants = calloc (KEYS_MAX, sizeof *grants.grants) };
+    grants_t grants = { .grants = calloc (CLIENT_KEYS_MAX, sizeof *grants.grants) };
     if (!grants.grants) {
         //  Takes over neither: the next look finds the change again.
         look->found = self->files;
@@ -476,7 +478,7 @@ s_take (keys_t *self, look_t *look)
 static int
 s_find_files (look_t *look, char *error, size_t error_bytes)
 {
-    int rc = keys_folder_open (&look->folder, look->keys->directory, false, error, error_bytes);
+    int rc = client_keys_folder_open (&look->folder, look->keys->directory, false, error, error_bytes);
     //  Without the folder no key is admitted: its removal is intended.
     if (rc == -ENOENT)
         return 0;
@@ -484,7 +486,7 @@ s_find_files (look_t *look, char *error, size_t error_bytes)
         return rc;
     //  Root can open any folder: the owner of the parent folder may have replaced ours.
     bool is_ours = look->folder.owner == geteuid ();
-    rc = is_ours? keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
+    rc = is_ours? client_keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
     if (!is_ours)
         snprintf (error, error_bytes,
             "the folder '%s' is another one now, of user %u: put the right one back",
@@ -493,7 +495,7 @@ s_find_files (look_t *look, char *error, size_t error_bytes)
     if (rc)
         snprintf (error, error_bytes, "cannot look at the files in '%s/allowed': %s", look->keys->directory,
             strerror (-rc));
-    keys_folder_close (&look->folder);
+    client_keys_folder_close (&look->folder);
     return rc;
 }
 
@@ -515,11 +517,11 @@ s_find_known (look_t *look)
 }
 
 bool
-keys_look (keys_t *self)
+client_keys_look (client_keys_t *self)
 {
     assert (self->magic == KEYS_MAGIC);
     char error [ERROR_BYTES] = "no memory";
-    look_t look = { .keys = self, .found.files = calloc (KEYS_MAX, sizeof *look.found.files) };
+    look_t look = { .keys = self, .found.files = calloc (CLIENT_KEYS_MAX, sizeof *look.found.files) };
     bool gone = false;
     int rc = look.found.files? s_find_files (&look, error, sizeof error): -ENOMEM;
     bool poor = rc == -EMFILE || rc == -ENFILE;
@@ -533,10 +535,10 @@ keys_look (keys_t *self)
 }
 
 void
-keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context)
+client_keys_judge (client_keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context)
 {
     for (size_t index = 0; index < self->grants.count; index++) {
-        keys_grant_t *grant = &self->grants.grants [index];
+        client_keys_grant_t *grant = &self->grants.grants [index];
         if (grant->is_judged)
             continue;
         grant->is_judged = true;
@@ -559,7 +561,7 @@ keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), v
 
 //  Whether the public certificate exists, and belongs to the secret one.
 static int
-s_match_public (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+s_match_public (client_keys_t *self, const client_keys_folder_t *folder, const failing_t *failing)
 {
     const char *reason;
     certificate_t known;
@@ -577,7 +579,7 @@ s_match_public (keys_t *self, const keys_folder_t *folder, const failing_t *fail
 
 //  Makes the server's certificate if there is none.
 static int
-s_make_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+s_make_server (client_keys_t *self, const client_keys_folder_t *folder, const failing_t *failing)
 {
     if (faccessat (folder->folder, "server", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return s_fail (failing, -ENOENT, "'%s/server' is there, and '%s/server_secret' is not: put it "
@@ -590,7 +592,7 @@ s_make_server (keys_t *self, const keys_folder_t *folder, const failing_t *faili
 }
 
 static int
-s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+s_open_server (client_keys_t *self, const client_keys_folder_t *folder, const failing_t *failing)
 {
     const char *reason;
     int rc = certificate_read (&self->server, folder->folder, "server_secret", CERTIFICATE_SECRET,
@@ -638,7 +640,7 @@ s_read_pair (certificate_t *pair, int folder, const failing_t *failing)
 }
 
 int
-keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes)
+client_keys_pair (certificate_t *pair, const char *directory, char *error, size_t error_bytes)
 {
     failing_t failing = { directory, error, error_bytes };
     bool made;
@@ -659,35 +661,35 @@ keys_pair (certificate_t *pair, const char *directory, char *error, size_t error
 
 //  The folder, the server's certificate, and the present grants.
 static int
-s_open (keys_t *self, const failing_t *failing)
+s_open (client_keys_t *self, const failing_t *failing)
 {
-    keys_folder_t folder;
-    int rc = keys_folder_open (&folder, self->directory, true, failing->error, failing->error_bytes);
+    client_keys_folder_t folder;
+    int rc = client_keys_folder_open (&folder, self->directory, true, failing->error, failing->error_bytes);
     if (rc)
         return rc;
     rc = folder.owner == geteuid ()? s_open_server (self, &folder, failing):
         s_not_ours (failing, folder.owner);
-    keys_folder_close (&folder);
+    client_keys_folder_close (&folder);
     if (rc)
         return rc;
-    keys_look (self);
+    client_keys_look (self);
     return self->trouble [0]? s_fail (failing, -EIO, "%s", self->trouble): 0;
 }
 
 int
-keys_open (keys_t **self_p, const char *directory, log_t *log, char *error, size_t error_bytes)
+client_keys_open (client_keys_t **self_p, const char *directory, log_t *log, char *error, size_t error_bytes)
 {
     failing_t failing = { directory, error, error_bytes };
     *error = 0;
     *self_p = calloc (1, sizeof **self_p);
-    keys_t *self = *self_p;
+    client_keys_t *self = *self_p;
     if (self) {
         self->magic = KEYS_MAGIC;
         self->log = log;
-        self->next_user = KEYS_USER_FIRST;
+        self->next_user = CLIENT_KEYS_USER_FIRST;
         self->directory = strdup (directory);
-        self->files.files = calloc (KEYS_MAX, sizeof *self->files.files);
-        self->grants.grants = calloc (KEYS_MAX, sizeof *self->grants.grants);
+        self->files.files = calloc (CLIENT_KEYS_MAX, sizeof *self->files.files);
+        self->grants.grants = calloc (CLIENT_KEYS_MAX, sizeof *self->grants.grants);
     }
     int rc = self && self->directory && self->files.files
         && self->grants.grants? s_open (self, &failing): -ENOMEM;
@@ -695,14 +697,14 @@ keys_open (keys_t **self_p, const char *directory, log_t *log, char *error, size
         return 0;
     if (!*error)
         snprintf (error, error_bytes, "%s: no memory for keys", directory);
-    keys_destroy (self_p);
+    client_keys_destroy (self_p);
     return rc;
 }
 
 void
-keys_destroy (keys_t **self_p)
+client_keys_destroy (client_keys_t **self_p)
 {
-    keys_t *self = *self_p;
+    client_keys_t *self = *self_p;
     if (!self)
         return;
     certificate_wipe (&self->server);
@@ -715,19 +717,19 @@ keys_destroy (keys_t **self_p)
 }
 
 const char *
-keys_server_public (const keys_t *self)
+client_keys_server_public (const client_keys_t *self)
 {
     return self->server.public_text;
 }
 
 const char *
-keys_server_secret (const keys_t *self)
+client_keys_server_secret (const client_keys_t *self)
 {
     return self->server.secret_text;
 }
 
-const keys_grant_t *
-keys_find (const keys_t *self, const char *key)
+const client_keys_grant_t *
+client_keys_find (const client_keys_t *self, const char *key)
 {
     assert (self->magic == KEYS_MAGIC);
     return strnlen (key, CERTIFICATE_KEY_CHARS + 1) == CERTIFICATE_KEY_CHARS? s_find (&self->grants, key):
@@ -735,7 +737,7 @@ keys_find (const keys_t *self, const char *key)
 }
 
 bool
-keys_has_user (const keys_t *self, uint64_t user)
+client_keys_has_user (const client_keys_t *self, uint64_t user)
 {
     for (size_t index = 0; index < self->grants.count; index++)
         if (self->grants.grants [index].user == user)
@@ -743,22 +745,22 @@ keys_has_user (const keys_t *self, uint64_t user)
     return false;
 }
 
-const keys_grant_t *
-keys_grants (const keys_t *self, size_t *count_p)
+const client_keys_grant_t *
+client_keys_grants (const client_keys_t *self, size_t *count_p)
 {
     *count_p = self->grants.count;
     return self->grants.grants;
 }
 
 void
-keys_check (const keys_t *self)
+client_keys_check (const client_keys_t *self)
 {
     assert (self->magic == KEYS_MAGIC);
     for (size_t index = 0; index < self->grants.count; index++) {
-        const keys_grant_t *grant = &self->grants.grants [index];
+        const client_keys_grant_t *grant = &self->grants.grants [index];
         assert (certificate_is_key (grant->key));
         assert (certificate_is_name (grant->tenant));
-        assert (grant->user >= KEYS_USER_FIRST && grant->user < self->next_user);
+        assert (grant->user >= CLIENT_KEYS_USER_FIRST && grant->user < self->next_user);
         if (index)
             assert (strcmp (grant [-1].key, grant->key) < 0);       //  K1
         for (size_t other = 0; other < index; other++)

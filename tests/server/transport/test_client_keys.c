@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "keys_fixture.h"
+#include "client_keys_fixture.h"
 #include "seed.h"
 
 enum { MODEL_ROUNDS = 20, MODEL_STEPS = 60, MODEL_KEYS = 5, MODEL_LABELS = 6 };
@@ -18,14 +18,14 @@ test_the_server_keeps_its_key (void **state)
 {
     fixture_t *self = *state;
     mode_t mask = umask (0);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     umask (mask);
     char public_text [41], secret_text [41];
-    strcpy (public_text, keys_server_public (keys));
-    strcpy (secret_text, keys_server_secret (keys));
-    keys_destroy (&keys);
+    strcpy (public_text, client_keys_server_public (keys));
+    strcpy (secret_text, client_keys_server_secret (keys));
+    client_keys_destroy (&keys);
     assert_null (keys);
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
     struct stat status;
     static const struct { const char *name; mode_t mode; } made [] = { { "", 0700 }, { "allowed", 0700 },
         { "server_secret", 0600 }, { "server", 0600 } };
@@ -34,14 +34,14 @@ test_the_server_keeps_its_key (void **state)
         assert_int_equal (status.st_mode & 07777, made [index].mode);
     }
     keys = open_keys (self);
-    assert_string_equal (keys_server_public (keys), public_text);
-    assert_string_equal (keys_server_secret (keys), secret_text);
-    keys_destroy (&keys);
+    assert_string_equal (client_keys_server_public (keys), public_text);
+    assert_string_equal (client_keys_server_secret (keys), secret_text);
+    client_keys_destroy (&keys);
     //  The public one can be made again.
     assert_int_equal (unlink (in (self, "server")), 0);
     keys = open_keys (self);
-    assert_string_equal (keys_server_public (keys), public_text);
-    keys_destroy (&keys);
+    assert_string_equal (client_keys_server_public (keys), public_text);
+    client_keys_destroy (&keys);
     assert_int_equal (access (in (self, "server"), F_OK), 0);
     assert_null (strstr (said (self), secret_text));
 }
@@ -50,8 +50,8 @@ static void
 test_folders_that_are_refused (void **state)
 {
     fixture_t *self = *state;
-    keys_t *keys = open_keys (self);
-    keys_destroy (&keys);
+    client_keys_t *keys = open_keys (self);
+    client_keys_destroy (&keys);
     static const struct { const char *name; mode_t mode; int code; const char *what; } cases [] = {
         { "server_secret", 0640, -EBADMSG, "chmod 600" }, { "server_secret", 0604, -EBADMSG, "chmod 600" },
         { "server", 0602, -EBADMSG, "written by others" }, { "", 0720, -EPERM, "chmod 700" },
@@ -82,7 +82,7 @@ test_folders_that_are_refused (void **state)
     assert_refused (self, -ENOENT, "put it back");
     unlink (in (self, "server"));
     keys = open_keys (self);
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
     //  Not a folder at all, or elsewhere.
     snprintf (self->directory, sizeof self->directory, "%s/link", self->scratch.path);
     assert_int_equal (symlink ("keys", self->directory), 0);
@@ -100,34 +100,34 @@ test_a_pair_that_must_be_there (void **state)
     fixture_t *self = *state;
     certificate_t pair;
     char error [512];
-    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
+    assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
     assert_non_null (strstr (error, "copy the folder"));
     assert_int_equal (access (self->directory, F_OK), -1);
     assert_int_equal (mkdir (self->directory, 0700), 0);
-    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
+    assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -ENOENT);
     assert_non_null (strstr (error, "server_secret"));
     assert_non_null (strstr (error, "copy the folder"));
     assert_int_equal (rmdir (self->directory), 0);
-    keys_t *keys = open_keys (self);
-    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), 0);
-    assert_string_equal (pair.public_text, keys_server_public (keys));
-    assert_string_equal (pair.secret_text, keys_server_secret (keys));
-    keys_destroy (&keys);
+    client_keys_t *keys = open_keys (self);
+    assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), 0);
+    assert_string_equal (pair.public_text, client_keys_server_public (keys));
+    assert_string_equal (pair.secret_text, client_keys_server_secret (keys));
+    client_keys_destroy (&keys);
     assert_int_equal (chmod (in (self, "server_secret"), 0644), 0);
-    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EBADMSG);
+    assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -EBADMSG);
     assert_non_null (strstr (error, "server_secret' can be read by others"));
     assert_string_equal (pair.secret_text, "");
     assert_int_equal (chmod (self->directory, 0770), 0);
-    assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
+    assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
     assert_non_null (strstr (error, "chmod 700"));
     char link [sizeof self->directory + 8];
     snprintf (link, sizeof link, "%s-link", self->directory);
     assert_int_equal (symlink ("keys", link), 0);
-    assert_int_equal (keys_pair (&pair, link, error, sizeof error), -ENOTDIR);
+    assert_int_equal (client_keys_pair (&pair, link, error, sizeof error), -ENOTDIR);
     assert_non_null (strstr (error, "name the folder itself"));
     if (geteuid () == 0) {
         assert_int_equal (chown (self->directory, 65534, (gid_t) -1), 0);
-        assert_int_equal (keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
+        assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -EPERM);
         assert_non_null (strstr (error, "belongs to user"));
         assert_int_equal (chown (self->directory, 0, (gid_t) -1), 0);
     }
@@ -148,19 +148,19 @@ test_opening_that_fails (void **state)
         for (unsigned int nth = 1; struck; nth++) {
             unlink (in (self, "server"));
             unlink (in (self, "server_secret"));
-            keys_t *keys;
+            client_keys_t *keys;
             fault_arm (nth, EIO, forever);
-            int rc = keys_open (&keys, self->directory, &self->log, error, sizeof error);
+            int rc = client_keys_open (&keys, self->directory, &self->log, error, sizeof error);
             struck = fault_disarm ();
             assert_true (rc? !keys && *error: keys && !*error);
             if (rc == 0)
-                keys_check (keys);
-            keys_destroy (&keys);
+                client_keys_check (keys);
+            client_keys_destroy (&keys);
             said (self);
         }
-        keys_t *keys = open_keys (self);
-        assert_non_null (keys_find (keys, key.public_text));
-        keys_destroy (&keys);
+        client_keys_t *keys = open_keys (self);
+        assert_non_null (client_keys_find (keys, key.public_text));
+        client_keys_destroy (&keys);
     }
 }
 
@@ -181,54 +181,54 @@ test_allowed_and_revoked (void **state)
     certificate_make (&alice);
     certificate_make (&bob);
     certificate_make (&mallory);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     allow (self, &alice, "alice", "vision", false);
-    assert_null (keys_find (keys, alice.public_text));
-    assert_false (keys_look (keys));
-    keys_check (keys);
-    const keys_grant_t *grant = keys_find (keys, alice.public_text);
+    assert_null (client_keys_find (keys, alice.public_text));
+    assert_false (client_keys_look (keys));
+    client_keys_check (keys);
+    const client_keys_grant_t *grant = client_keys_find (keys, alice.public_text);
     assert_non_null (grant);
     assert_string_equal (grant->label, "alice");
     assert_string_equal (grant->tenant, "vision");
     assert_false (grant->is_operator);
     uint64_t user = grant->user;
-    assert_true (user >= KEYS_USER_FIRST);
+    assert_true (user >= CLIENT_KEYS_USER_FIRST);
     assert_string_equal (said (self), "");
-    keys_judge (keys, is_vision, NULL);
+    client_keys_judge (keys, is_vision, NULL);
     assert_said (self, "the key 'alice' is let in: tenant 'vision'");
-    assert_null (keys_find (keys, mallory.public_text));
-    assert_null (keys_find (keys, ""));
-    assert_null (keys_find (keys, "alice"));
+    assert_null (client_keys_find (keys, mallory.public_text));
+    assert_null (client_keys_find (keys, ""));
+    assert_null (client_keys_find (keys, "alice"));
 
     allow (self, &bob, "bob", "operator", true);
-    assert_false (keys_look (keys));
-    assert_true (keys_find (keys, bob.public_text)->is_operator);
-    assert_int_equal (keys_find (keys, alice.public_text)->user, user);
+    assert_false (client_keys_look (keys));
+    assert_true (client_keys_find (keys, bob.public_text)->is_operator);
+    assert_int_equal (client_keys_find (keys, alice.public_text)->user, user);
     size_t count;
-    keys_grants (keys, &count);
+    client_keys_grants (keys, &count);
     assert_int_equal (count, 2);
     //  Another name is no other user.
     assert_int_equal (renameat (AT_FDCWD, in (self, "allowed/alice"), AT_FDCWD, self->path), 0);
     char to [300];
     strcpy (to, in (self, "allowed/alicia"));
     assert_int_equal (rename (in (self, "allowed/alice"), to), 0);
-    assert_false (keys_look (keys));
-    assert_int_equal (keys_find (keys, alice.public_text)->user, user);
-    assert_string_equal (keys_find (keys, alice.public_text)->label, "alicia");
+    assert_false (client_keys_look (keys));
+    assert_int_equal (client_keys_find (keys, alice.public_text)->user, user);
+    assert_string_equal (client_keys_find (keys, alice.public_text)->label, "alicia");
     said (self);
 
     assert_int_equal (unlink (in (self, "allowed/alicia")), 0);
-    assert_true (keys_look (keys));
-    assert_null (keys_find (keys, alice.public_text));
-    assert_false (keys_has_user (keys, user));
+    assert_true (client_keys_look (keys));
+    assert_null (client_keys_find (keys, alice.public_text));
+    assert_false (client_keys_has_user (keys, user));
     assert_said (self, "is revoked");
-    assert_false (keys_look (keys));
+    assert_false (client_keys_look (keys));
     assert_string_equal (said (self), "");
     //  Once more: another user (K2).
     allow (self, &alice, "alice", "vision", false);
-    assert_false (keys_look (keys));
-    assert_int_not_equal (keys_find (keys, alice.public_text)->user, user);
-    keys_destroy (&keys);
+    assert_false (client_keys_look (keys));
+    assert_int_not_equal (client_keys_find (keys, alice.public_text)->user, user);
+    client_keys_destroy (&keys);
 }
 
 //  As czmq's store does not: within one second, of the same size.
@@ -240,14 +240,14 @@ test_revoked_in_the_second_in_which_another_is_allowed (void **state)
     certificate_make (&alice);
     certificate_make (&bob);
     allow (self, &alice, "a", "vision", false);
-    keys_t *keys = open_keys (self);
-    assert_non_null (keys_find (keys, alice.public_text));
+    client_keys_t *keys = open_keys (self);
+    assert_non_null (client_keys_find (keys, alice.public_text));
     assert_int_equal (unlink (in (self, "allowed/a")), 0);
     allow (self, &bob, "a", "vision", false);
-    assert_true (keys_look (keys));
-    assert_null (keys_find (keys, alice.public_text));
-    assert_non_null (keys_find (keys, bob.public_text));
-    keys_destroy (&keys);
+    assert_true (client_keys_look (keys));
+    assert_null (client_keys_find (keys, alice.public_text));
+    assert_non_null (client_keys_find (keys, bob.public_text));
+    client_keys_destroy (&keys);
 }
 
 static void
@@ -270,19 +270,19 @@ test_moved_to_another_tenant (void **state)
     fixture_t *self = *state;
     certificate_t alice;
     certificate_make (&alice);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     write_grant (self, "alice", &alice, "vision", false);
-    assert_false (keys_look (keys));
-    uint64_t user = keys_find (keys, alice.public_text)->user;
+    assert_false (client_keys_look (keys));
+    uint64_t user = client_keys_find (keys, alice.public_text)->user;
     write_grant (self, "alice", &alice, "vision", true);
-    assert_false (keys_look (keys));
-    assert_int_equal (keys_find (keys, alice.public_text)->user, user);
-    assert_true (keys_find (keys, alice.public_text)->is_operator);
+    assert_false (client_keys_look (keys));
+    assert_int_equal (client_keys_find (keys, alice.public_text)->user, user);
+    assert_true (client_keys_find (keys, alice.public_text)->is_operator);
     write_grant (self, "alice", &alice, "speech", true);
-    assert_true (keys_look (keys));
-    assert_false (keys_has_user (keys, user));
-    assert_string_equal (keys_find (keys, alice.public_text)->tenant, "speech");
-    keys_destroy (&keys);
+    assert_true (client_keys_look (keys));
+    assert_false (client_keys_has_user (keys, user));
+    assert_string_equal (client_keys_find (keys, alice.public_text)->tenant, "speech");
+    client_keys_destroy (&keys);
 }
 
 static void
@@ -291,7 +291,7 @@ test_files_that_admit_no_client (void **state)
     fixture_t *self = *state;
     certificate_t alice;
     certificate_make (&alice);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     char text [400];
     static const struct { const char *name; mode_t mode; const char *what; } cases [] = {
         { "allowed/a b", 0600, "a name of other characters" },
@@ -300,39 +300,39 @@ test_files_that_admit_no_client (void **state)
         alice.public_text);
     for (size_t index = 0; index < 2; index++) {
         put (in (self, cases [index].name), text, cases [index].mode);
-        assert_false (keys_look (keys));
-        assert_null (keys_find (keys, alice.public_text));
+        assert_false (client_keys_look (keys));
+        assert_null (client_keys_find (keys, alice.public_text));
         assert_said (self, cases [index].what);
-        assert_false (keys_look (keys));
+        assert_false (client_keys_look (keys));
         assert_string_equal (said (self), "");
         unlink (in (self, cases [index].name));
     }
     put (in (self, "allowed/.hidden"), text, 0600);
     snprintf (text, sizeof text, "curve\n    public-key = \"%s\"\n", alice.public_text);
     put (in (self, "allowed/homeless"), text, 0600);
-    assert_false (keys_look (keys));
+    assert_false (client_keys_look (keys));
     assert_said (self, "names no tenant");
     snprintf (text, sizeof text,
         "metadata\n    tenant = \"vision\"\ncurve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
         alice.public_text, alice.secret_text);
     put (in (self, "allowed/homeless"), text, 0600);
-    assert_false (keys_look (keys));
+    assert_false (client_keys_look (keys));
     const char *line = said (self);
     assert_non_null (strstr (line, "holds a secret key"));
     assert_null (strstr (line, alice.secret_text));
-    assert_null (keys_find (keys, alice.public_text));
+    assert_null (client_keys_find (keys, alice.public_text));
     unlink (in (self, "allowed/homeless"));
     //  Two that say different things: neither.
     write_grant (self, "one", &alice, "vision", false);
     write_grant (self, "two", &alice, "vision", false);
-    assert_false (keys_look (keys));
-    keys_check (keys);
-    assert_non_null (keys_find (keys, alice.public_text));
+    assert_false (client_keys_look (keys));
+    client_keys_check (keys);
+    assert_non_null (client_keys_find (keys, alice.public_text));
     write_grant (self, "two", &alice, "vision", true);
-    assert_true (keys_look (keys));
-    assert_null (keys_find (keys, alice.public_text));
+    assert_true (client_keys_look (keys));
+    assert_null (client_keys_find (keys, alice.public_text));
     assert_said (self, "says something else of it");
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
 }
 
 static void
@@ -344,24 +344,24 @@ test_a_tenant_that_there_is_not (void **state)
     certificate_make (&bob);
     allow (self, &alice, "alice", "vision", false);
     allow (self, &bob, "bob", "speech", false);
-    keys_t *keys = open_keys (self);
-    keys_judge (keys, is_vision, NULL);
+    client_keys_t *keys = open_keys (self);
+    client_keys_judge (keys, is_vision, NULL);
     const char *line = said (self);
     assert_non_null (strstr (line, "no tenant 'speech'"));
     assert_null (strstr (line, "no tenant 'vision'"));
     assert_non_null (strstr (line, "'alice' is let in"));
     assert_null (strstr (line, "'bob' is let in"));
-    assert_true (keys_find (keys, alice.public_text)->admits);
-    assert_false (keys_find (keys, bob.public_text)->admits);
-    keys_judge (keys, is_vision, NULL);
+    assert_true (client_keys_find (keys, alice.public_text)->admits);
+    assert_false (client_keys_find (keys, bob.public_text)->admits);
+    client_keys_judge (keys, is_vision, NULL);
     assert_string_equal (said (self), "");
     //  What was judged stays so, until a right changes.
     write_grant (self, "alice", &alice, "vision", true);
-    assert_false (keys_look (keys));
-    keys_judge (keys, is_vision, NULL);
+    assert_false (client_keys_look (keys));
+    client_keys_judge (keys, is_vision, NULL);
     assert_said (self, "the key 'alice' is let in: tenant 'vision', operator");
     assert_null (strstr (said (self), "speech"));
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
 }
 
 //  Without descriptors all keys stay; a key that was revoked meanwhile goes as soon as there are some.
@@ -374,42 +374,42 @@ test_no_key_goes_for_want_of_descriptors (void **state)
     certificate_make (&bob);
     allow (self, &alice, "alice", "vision", false);
     allow (self, &bob, "bob", "vision", false);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     assert_int_equal (unlink (in (self, "allowed/bob")), 0);
     static const int errors [] = { EMFILE, EIO, ENOMEM };
     for (int way = 0; way < 6; way++) {
         bool struck = true;
         for (unsigned int nth = 1; struck; nth++) {
             fault_arm (nth, errors [way / 2], way % 2);
-            keys_look (keys);
+            client_keys_look (keys);
             struck = fault_disarm ();
-            keys_check (keys);
-            assert_non_null (keys_find (keys, alice.public_text));
+            client_keys_check (keys);
+            assert_non_null (client_keys_find (keys, alice.public_text));
             if (nth == 1)
                 assert_said (self, "keys stay as they are");
             said (self);
         }
     }
-    keys_look (keys);
-    assert_null (keys_find (keys, bob.public_text));
-    assert_non_null (keys_find (keys, alice.public_text));
+    client_keys_look (keys);
+    assert_null (client_keys_find (keys, bob.public_text));
+    assert_non_null (client_keys_find (keys, alice.public_text));
     //  A folder that others may write says nothing that could be believed.
     assert_int_equal (chmod (in (self, "allowed"), 0777), 0);
     unlink (in (self, "allowed/alice"));
-    assert_false (keys_look (keys));
-    assert_non_null (keys_find (keys, alice.public_text));
+    assert_false (client_keys_look (keys));
+    assert_non_null (client_keys_find (keys, alice.public_text));
     assert_said (self, "chmod 700");
     assert_int_equal (chmod (in (self, "allowed"), 0700), 0);
-    assert_true (keys_look (keys));
+    assert_true (client_keys_look (keys));
     assert_said (self, "can be looked at again");
     //  No folder: no key.
     allow (self, &alice, "alice", "vision", false);
-    keys_look (keys);
+    client_keys_look (keys);
     unlink (in (self, "allowed/alice"));
     rmdir (in (self, "allowed"));
-    assert_true (keys_look (keys));
-    assert_null (keys_find (keys, alice.public_text));
-    keys_destroy (&keys);
+    assert_true (client_keys_look (keys));
+    assert_null (client_keys_find (keys, alice.public_text));
+    client_keys_destroy (&keys);
 }
 
 //  The owner of the parent folder puts a folder of its own in its place.  Root may read it, and does not take
@@ -425,7 +425,7 @@ test_another_users_folder_in_its_place (void **state)
     certificate_make (&alice);
     certificate_make (&mallory);
     allow (self, &alice, "alice", "vision", false);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     said (self);
     snprintf (other, sizeof other, "%s.other", self->directory);
     assert_int_equal (rename (self->directory, other), 0);
@@ -433,18 +433,18 @@ test_another_users_folder_in_its_place (void **state)
     static const char *const names [] = { "allowed/mallory", "allowed", "." };
     for (size_t index = 0; index < 3; index++)
         assert_int_equal (chown (in (self, names [index]), 65534, 65534), 0);
-    assert_false (keys_look (keys));
-    assert_null (keys_find (keys, mallory.public_text));
-    assert_non_null (keys_find (keys, alice.public_text));
+    assert_false (client_keys_look (keys));
+    assert_null (client_keys_find (keys, mallory.public_text));
+    assert_non_null (client_keys_find (keys, alice.public_text));
     assert_said (self, "of user 65534");
     for (size_t index = 0; index < 2; index++)
         assert_int_equal (index? rmdir (in (self, names [index])): unlink (in (self, names [index])), 0);
     assert_int_equal (rmdir (self->directory), 0);
     assert_int_equal (rename (other, self->directory), 0);
-    assert_false (keys_look (keys));
-    assert_non_null (keys_find (keys, alice.public_text));
+    assert_false (client_keys_look (keys));
+    assert_non_null (client_keys_find (keys, alice.public_text));
     assert_said (self, "can be looked at again");
-    keys_destroy (&keys);
+    client_keys_destroy (&keys);
 }
 
 //  A client that takes all descriptors does not keep a revoked key alive.
@@ -457,20 +457,20 @@ test_revoked_without_a_descriptor (void **state)
     certificate_make (&bob);
     allow (self, &alice, "alice", "vision", false);
     allow (self, &bob, "bob", "vision", false);
-    keys_t *keys = open_keys (self);
-    uint64_t user = keys_find (keys, alice.public_text)->user;
+    client_keys_t *keys = open_keys (self);
+    uint64_t user = client_keys_find (keys, alice.public_text)->user;
     no_descriptors = true;
-    assert_false (keys_look (keys));
-    assert_non_null (keys_find (keys, bob.public_text));
+    assert_false (client_keys_look (keys));
+    assert_non_null (client_keys_find (keys, bob.public_text));
     assert_int_equal (unlink (in (self, "allowed/bob")), 0);
-    assert_true (keys_look (keys));
-    keys_check (keys);
-    assert_null (keys_find (keys, bob.public_text));
-    assert_int_equal (keys_find (keys, alice.public_text)->user, user);
+    assert_true (client_keys_look (keys));
+    client_keys_check (keys);
+    assert_null (client_keys_find (keys, bob.public_text));
+    assert_int_equal (client_keys_find (keys, alice.public_text)->user, user);
     no_descriptors = false;
-    assert_false (keys_look (keys));
-    assert_int_equal (keys_find (keys, alice.public_text)->user, user);
-    keys_destroy (&keys);
+    assert_false (client_keys_look (keys));
+    assert_int_equal (client_keys_find (keys, alice.public_text)->user, user);
+    client_keys_destroy (&keys);
 }
 
 //  What is not young any more and looks the same is not read again.
@@ -481,20 +481,20 @@ test_nothing_is_read_twice_for_nothing (void **state)
     certificate_t alice, bob;
     certificate_make (&alice);
     certificate_make (&bob);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     write_grant (self, "alice", &alice, "vision", false);
     ahead = 10;
-    keys_look (keys);
+    client_keys_look (keys);
     opened = 0;
-    keys_look (keys);
+    client_keys_look (keys);
     unsigned int idle = opened;
     assert_int_equal (idle, 3);         //  the folder, the one in it, and that again
     write_grant (self, "bob", &bob, "vision", false);
     opened = 0;
-    keys_look (keys);
+    client_keys_look (keys);
     assert_int_equal (opened, idle + 1);
-    assert_non_null (keys_find (keys, bob.public_text));
-    keys_destroy (&keys);
+    assert_non_null (client_keys_find (keys, bob.public_text));
+    client_keys_destroy (&keys);
 }
 
 //  Changed in place, with as many bytes, in the moment in which it was read.
@@ -504,14 +504,14 @@ test_changed_within_one_tick (void **state)
     fixture_t *self = *state;
     certificate_t alice;
     certificate_make (&alice);
-    keys_t *keys = open_keys (self);
+    client_keys_t *keys = open_keys (self);
     coarse.tv_sec = __real_time (NULL);
     write_grant (self, "alice", &alice, "vision", false);
-    assert_false (keys_look (keys));
+    assert_false (client_keys_look (keys));
     write_grant (self, "alice", &alice, "speech", false);
-    assert_true (keys_look (keys));
-    assert_string_equal (keys_find (keys, alice.public_text)->tenant, "speech");
-    keys_destroy (&keys);
+    assert_true (client_keys_look (keys));
+    assert_string_equal (client_keys_find (keys, alice.public_text)->tenant, "speech");
+    client_keys_destroy (&keys);
 }
 
 static void
@@ -520,17 +520,17 @@ test_too_many (void **state)
     fixture_t *self = *state;
     certificate_t alice;
     certificate_make (&alice);
-    keys_t *keys = open_keys (self);
-    for (int index = 0; index <= KEYS_MAX; index++) {
+    client_keys_t *keys = open_keys (self);
+    for (int index = 0; index <= CLIENT_KEYS_MAX; index++) {
         char name [40];
         snprintf (name, sizeof name, "k%04d", index);
         write_grant (self, name, &alice, "vision", false);
     }
-    assert_false (keys_look (keys));
-    keys_check (keys);
+    assert_false (client_keys_look (keys));
+    client_keys_check (keys);
     assert_said (self, "more than 1024 files");
-    assert_non_null (keys_find (keys, alice.public_text));
-    keys_destroy (&keys);
+    assert_non_null (client_keys_find (keys, alice.public_text));
+    client_keys_destroy (&keys);
 }
 
 //  -- beside a model
@@ -589,24 +589,24 @@ test_beside_a_model (void **state)
 {
     fixture_t *self = *state;
     for (uint64_t round = 0, seed = test_seed (); round < MODEL_ROUNDS; round++, seed++) {
-        uint64_t random = seed, users [MODEL_KEYS] = { 0 }, newest = KEYS_USER_FIRST - 1;
+        uint64_t random = seed, users [MODEL_KEYS] = { 0 }, newest = CLIENT_KEYS_USER_FIRST - 1;
         int known_tenant [MODEL_KEYS];
         certificate_t certificates [MODEL_KEYS];
         label_t labels [MODEL_LABELS] = { { 0 } };
         for (int key = 0; key < MODEL_KEYS; key++)
             certificate_make (&certificates [key]);
-        keys_t *keys = open_keys (self);
+        client_keys_t *keys = open_keys (self);
         for (int step = 0; step < MODEL_STEPS; step++) {
             for (uint64_t count = test_below (&random, 3); count; count--) {
                 int index = (int) test_below (&random, MODEL_LABELS);
                 model_change (self, &labels [index], index, certificates, &random);
             }
-            bool gone = keys_look (keys), should = false;
+            bool gone = client_keys_look (keys), should = false;
             uint64_t last = newest;
-            keys_check (keys);
+            client_keys_check (keys);
             for (int key = 0; key < MODEL_KEYS; key++) {
                 int label = model_find (labels, key);
-                const keys_grant_t *grant = keys_find (keys, certificates [key].public_text);
+                const client_keys_grant_t *grant = client_keys_find (keys, certificates [key].public_text);
                 if ((label >= 0) != (grant != NULL))
                     fail_msg ("seed %" PRIu64 ", step %d: key %d is %slet in", seed, step, key,
                         grant? "": "not ");
@@ -617,7 +617,7 @@ test_beside_a_model (void **state)
                 || (stays? grant->user != users [key]: grant->user <= last)))
                     fail_msg ("seed %" PRIu64 ", step %d: key %d is another user's", seed, step, key);
                 if (!stays && users [key])
-                    assert_false (keys_has_user (keys, users [key]));
+                    assert_false (client_keys_has_user (keys, users [key]));
                 users [key] = grant? grant->user: 0;
                 known_tenant [key] = label >= 0? labels [label].tenant: -1;
                 if (grant && grant->user > newest)
@@ -628,7 +628,7 @@ test_beside_a_model (void **state)
                     gone? "no key went": "a key went unsaid");
             said (self);
         }
-        keys_destroy (&keys);
+        client_keys_destroy (&keys);
         for (int index = 0; index < MODEL_LABELS; index++) {
             char path [40];
             snprintf (path, sizeof path, "allowed/l%d", index);
