@@ -38,7 +38,7 @@
  *    B9  with several tenants, no tenant exceeds its limits (broker_tenant_t), and figures and texts for one
  *        tenant depend on nothing of another (docs/security.md says what timing reveals).
  *    B10 no job is on a removed data set, and nothing refers to the number of one that is gone.
- *  Owner: one thread, in `tureen serve` that of the event loop (start/loop.h).  dataset_*, job_*, rank_*,
+ *  Owner: one thread, in `tureen serve` that of the event loop (run/loop.h).  dataset_*, job_*, rank_*,
  *  tenant_* and explain_* are parts of the broker, and no other thread calls them.
  *  Start-up and bookkeeping allocations abort when there is no memory; sizes that a client chooses are
  *  refused with a figure.

@@ -1,7 +1,7 @@
 /*  client_keys.c -- see client_keys.h.
  *
- *  happy path:  client_keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants
- *               by key, each with the user's number that it had.
+ *  happy path:  client_keys_look: names in allowed/ -> stat each -> read those that are new or changed ->
+ *               grants by key, each with the user's number that it had.
  *  failure:     without descriptors, memory or a working disk, the grants of that file, or of all files, stay
  *               as they were.
  *
