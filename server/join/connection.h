@@ -61,8 +61,4 @@ typedef struct {
 //  reason: NULL, or one of the server's own words.
 void connection_label (const broker_t *broker, rank_t *rank, const char *reason, connection_label_t *label);
 
-//  Adds what the catalogues know to the data sets of a status object.  sees_all: also figures that other
-//  tenants' jobs change.
-void connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all);
-
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 #include "clock.h"
 #include "connection.h"
+#include "dataset_answer.h"
 #include "dataset_source.h"
-#include "dataset_table.h"
 #include "job.h"
 #include "receive_quota.h"
 #include "rejection_log.h"
@@ -578,11 +578,11 @@ s_dataset (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusa
     broker_t *broker = self->options.broker;
     const dataset_t *dataset = join_find_dataset (broker, &inbound->caller, request.dataset,
         *request.path? request.path: NULL, refusal);
-    if (!dataset || !dataset_table (dataset_source_of (dataset)->catalogue, &request, &table, refusal))
+    if (!dataset || !dataset_answer_table (dataset_source_of (dataset)->catalogue, &request, &table, refusal))
         return false;
     void *router = self->options.router;
     uint64_t tag = inbound->head.tag;
-    char *text = dataset_table_text (dataset_source_of (dataset)->catalogue, &request, &table);
+    char *text = dataset_answer_text (dataset_source_of (dataset)->catalogue, &request, &table);
     if (table.bytes)
         outbox_send_bytes (router, &inbound->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size,
             account);

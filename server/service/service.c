@@ -13,6 +13,7 @@
 #include "build_version.h"
 #include "clock.h"
 #include "connection.h"
+#include "dataset_answer.h"
 #include "explaining.h"
 #include "job.h"
 #include "outbox.h"
@@ -673,7 +674,7 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     bool sees_all = caller->is_operator || tenant_total (self->options.broker) == 1;
     s_count_outside (self);
     json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
-    connection_describe_datasets (self->options.broker, status, sees_all);
+    dataset_answer_status (self->options.broker, status, sees_all);
     const char *of_files = tasks_reading_mode (self->options.tasks, false);
     json_object_set_new (status, "reading",
         json_string (of_files? of_files: tasks_reading_mode (self->options.tasks, true)));

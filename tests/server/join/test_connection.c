@@ -1,5 +1,4 @@
-/*  A client's memory: slots in a ring or on their own, what happens where one of them cannot be had, and what
- *  `status` says of the devices behind its data.  */
+/*  A client's memory: slots in a ring or on their own, and what happens where one of them cannot be had.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,6 @@
 #include <cmocka.h>
 
 #include "connection.h"
-#include "dataset_source.h"
 #include "job.h"
 #include "rank.h"
 #include "tenant.h"
@@ -203,111 +201,7 @@ it_is_one_peers_and_one_callers (void **state)
     connection_destroy (&self);
 }
 
-//  ---- what status says
-
-struct device { const char *name; };
-
-const char *
-device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
-{
-    return strcpy (name, self->name);
-}
-
-size_t
-catalogue_fields (const catalogue_t *self)
-{
-    (void) self;
-    return 4;
-}
-
-const char *
-catalogue_field_name (const catalogue_t *self, size_t field)
-{
-    (void) self;
-    static const char *const names [] = { "image", "mask", "depth", "sound" };
-    return names [field];
-}
-
-size_t
-catalogue_labels (const catalogue_t *self)
-{
-    (void) self;
-    return 0;
-}
-
-const catalogue_label_t *
-catalogue_label (const catalogue_t *self, size_t label)
-{
-    (void) self;
-    (void) label;
-    return NULL;
-}
-
-const char *
-catalogue_root (const catalogue_t *self)
-{
-    (void) self;
-    return "/data\xff";
-}
-
-const char *
-catalogue_folder (const catalogue_t *self, size_t field)
-{
-    return field == 0? catalogue_root (self): "/masks";
-}
-
-uint32_t
-catalogue_classes (const catalogue_t *self)
-{
-    (void) self;
-    return 3;
-}
-
-uint64_t
-catalogue_bytes (const catalogue_t *self)
-{
-    (void) self;
-    return UINT64_C (1) << 40;
-}
-
-uint32_t
-pack_volumes (const pack_t *self)
-{
-    (void) self;
-    return 0;
-}
-
-const store_t *
-catalogue_store (const catalogue_t *self, size_t field)
-{
-    (void) self;
-    (void) field;
-    return NULL;
-}
-
-block_data_t *
-catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
-{
-    (void) self;
-    (void) field;
-    *rc_p = 0;
-    return NULL;
-}
-
-block_data_t *
-pack_blocks (const pack_t *self, int *rc_p)
-{
-    (void) self;
-    *rc_p = 0;
-    return NULL;
-}
-
-uint32_t
-jpeg_row_index_samples (const jpeg_row_index_t *self)
-{
-    (void) self;
-    return 0;
-}
+//  ---- a rank in the log
 
 //  Rank 1 of job 3.
 static uint32_t s_world_size = 1;
@@ -384,94 +278,6 @@ a_rank_in_the_log (void **state)
     s_world_size = 1;
 }
 
-static dataset_source_t s_source;
-
-dataset_t *
-dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
-{
-    (void) self;
-    assert_null (tenant);
-    assert_true (strcmp (name, "train") == 0 || strcmp (name, "val") == 0);
-    return (dataset_t *) (void *) &s_source;
-}
-
-void *
-dataset_user (const dataset_t *self)
-{
-    (void) self;
-    return &s_source;
-}
-
-//  Two warnings, the second one of `val` too.
-const char *
-data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p)
-{
-    (void) self;
-    *other_p = index == 1? "val": NULL;
-    return index == 0? "caf\xe9": index == 1? "classes differ": NULL;
-}
-
-uint32_t
-data_warnings_clipped (const data_warnings_t *self)
-{
-    (void) self;
-    return 7;
-}
-
-bool
-data_warnings_clipped_text (const data_warnings_t *self, char text [DATA_WARNINGS_TEXT_BYTES])
-{
-    (void) self;
-    strcpy (text, "clipped");
-    return true;
-}
-
-//  Must hold: a data set's name is in no warning for a caller that may not know of it.
-static void
-warnings_name_what_the_caller_may_know (void **state)
-{
-    (void) state;
-    s_source = (dataset_source_t) { .warnings = (data_warnings_t *) &s_source };
-    for (int knows = 0; knows < 2; knows++) {
-        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train");
-        if (knows)
-            json_array_append_new (json_object_get (status, "datasets"), json_pack ("{s:s}", "name", "val"));
-        connection_describe_datasets (NULL, status, false);
-        json_t *object = json_array_get (json_object_get (status, "datasets"), 0), *wanted = knows?
-            json_pack ("[s, s, s]", "caf\xef\xbf\xbd", "classes differ", "clipped"):
-            json_pack ("[s, s]", "caf\xef\xbf\xbd", "clipped");
-        assert_true (json_equal (json_object_get (object, "warnings"), wanted));
-        assert_int_equal (json_integer_value (json_object_get (object, "clipped_samples")), 7);
-        json_decref (wanted);
-        json_decref (status);
-    }
-}
-
-//  Must hold: each device is named once, and to operators only.
-static void
-devices_are_named_once (void **state)
-{
-    (void) state;
-    device_t one = { "8:1" }, other = { "8:17" };
-    s_source = (dataset_source_t) { .fields = { &one, &other, &one, &other }, .jpeg_warnings_max = 5 };
-    for (int sees_all = 0; sees_all < 2; sees_all++) {
-        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
-        connection_describe_datasets (NULL, status, sees_all);
-        json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
-        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[s, s, s, s], s:[], s:i, s:[], s:i}",
-            "name", "train", "path", "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields",
-            "image", "mask", "depth", "sound", "folders", "(not UTF-8)", "/masks", "/masks", "/masks",
-            "labels", "jpeg_warnings", 5, "warnings", "clipped_samples", 0);
-        if (sees_all)
-            json_object_set_new (wanted, "objects", json_null ());
-        if (sees_all)
-            json_object_set_new (wanted, "devices", json_pack ("[s, s]", "8:1", "8:17"));
-        assert_true (json_equal (object, wanted));
-        json_decref (wanted);
-        json_decref (status);
-    }
-}
-
 int
 main (void)
 {
@@ -482,8 +288,6 @@ main (void)
         cmocka_unit_test (inline_after_all),
         cmocka_unit_test (it_is_one_peers_and_one_callers),
         cmocka_unit_test (a_rank_in_the_log),
-        cmocka_unit_test (devices_are_named_once),
-        cmocka_unit_test (warnings_name_what_the_caller_may_know),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

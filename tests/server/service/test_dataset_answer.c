@@ -1,4 +1,5 @@
-//  DATASET: how it is asked, and the tables' parts, of a catalogue that is made up here.
+//  DATASET: how it is asked, and the tables' parts, of a catalogue that is made up here.  STATUS: what stands
+//  behind a data set.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "dataset_table.h"
+#include "dataset_answer.h"
+#include "dataset_source.h"
 #include "frames.h"
 #include "seed.h"
 
@@ -173,8 +175,8 @@ test_the_golden_answer (void **state)
     dataset_table_t table;
     s_make (3000, 2, 0, 12);
     assert_true (s_ask ("{\"dataset\":\"train\",\"table\":\"names\",\"first\":\"2998\"}", &wanted, &refusal));
-    assert_true (dataset_table (NULL, &wanted, &table, &refusal));
-    char *text = dataset_table_text (NULL, &wanted, &table);
+    assert_true (dataset_answer_table (NULL, &wanted, &table, &refusal));
+    char *text = dataset_answer_text (NULL, &wanted, &table);
     message_load (&message, "dataset_reply");
     assert_int_equal (message.count, 3);
     assert_int_equal (message.frames [1].size, strlen (text));
@@ -234,9 +236,9 @@ test_parts_are_the_whole (void **state)
             snprintf (text, sizeof text, "{\"dataset\":\"d\",\"table\":%s,\"first\":\"%llu\"}", name,
                 (unsigned long long) first);
             assert_true (s_ask (text, &wanted, &refusal));
-            assert_true (dataset_table (NULL, &wanted, &table, &refusal));
-            size_t most = wanted.table == REQUEST_TABLE_LABEL? DATASET_TABLE_BYTES_MAX:
-                DATASET_TABLE_TEXT_BYTES_MAX;
+            assert_true (dataset_answer_table (NULL, &wanted, &table, &refusal));
+            size_t most = wanted.table == REQUEST_TABLE_LABEL? DATASET_ANSWER_BYTES_MAX:
+                DATASET_ANSWER_TEXT_BYTES_MAX;
             assert_true (table.count > 0 && (table.size <= most || table.count == 1));
             assert_true (first + table.count == rows || table.size > most - 70000);
             s_assert_rows (&wanted, &table);
@@ -257,25 +259,200 @@ test_edges (void **state)
     dataset_table_t table;
     s_make (10, 0, 0, 8);
     assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"10\"}", &wanted, &refusal));
-    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && table.count == 0 && table.size == 0);
+    assert_true (dataset_answer_table (NULL, &wanted, &table, &refusal) && table.count == 0
+        && table.size == 0);
     free (table.bytes);
     assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"11\"}", &wanted, &refusal));
-    assert_false (dataset_table (NULL, &wanted, &table, &refusal));
+    assert_false (dataset_answer_table (NULL, &wanted, &table, &refusal));
     assert_refusal (&refusal, "bad_request", "first: 11, and the table has 10 rows");
     assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"classes\"}", &wanted, &refusal));
-    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && table.count == 0);
+    assert_true (dataset_answer_table (NULL, &wanted, &table, &refusal) && table.count == 0);
     free (table.bytes);
     assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"label\",\"label\":\"none\"}", &wanted, &refusal));
-    assert_false (dataset_table (NULL, &wanted, &table, &refusal));
+    assert_false (dataset_answer_table (NULL, &wanted, &table, &refusal));
     assert_refusal (&refusal, "bad_request", "label: data set 'd' has none called 'none'");
     assert_true (s_ask ("{\"dataset\":\"d\"}", &wanted, &refusal));
-    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && !table.bytes);
-    char *text = dataset_table_text (NULL, &wanted, &table);
+    assert_true (dataset_answer_table (NULL, &wanted, &table, &refusal) && !table.bytes);
+    char *text = dataset_answer_text (NULL, &wanted, &table);
     assert_string_equal (text,
         "{\"dataset\":\"d\",\"fingerprint\":\"6d0c4f1e2a3b5c7d\",\"samples\":\"10\",\"classes\":\"0\","
         "\"labels\":[{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[]},"
         "{\"name\":\"text\",\"dtype\":\"uint8\",\"shape\":[8]}]}");
     free (text);
+}
+
+//  ---- what stands behind a data set
+
+struct device { const char *name; };
+
+const char *
+device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
+{
+    return strcpy (name, self->name);
+}
+
+size_t
+catalogue_fields (const catalogue_t *self)
+{
+    (void) self;
+    return 4;
+}
+
+const char *
+catalogue_field_name (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    static const char *const names [] = { "image", "mask", "depth", "sound" };
+    return names [field];
+}
+
+const char *
+catalogue_root (const catalogue_t *self)
+{
+    (void) self;
+    return "/data\xff";
+}
+
+const char *
+catalogue_folder (const catalogue_t *self, size_t field)
+{
+    return field == 0? catalogue_root (self): "/masks";
+}
+
+uint64_t
+catalogue_bytes (const catalogue_t *self)
+{
+    (void) self;
+    return UINT64_C (1) << 40;
+}
+
+uint32_t
+pack_volumes (const pack_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+const store_t *
+catalogue_store (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    (void) field;
+    return NULL;
+}
+
+block_data_t *
+catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
+{
+    (void) self;
+    (void) field;
+    *rc_p = 0;
+    return NULL;
+}
+
+block_data_t *
+pack_blocks (const pack_t *self, int *rc_p)
+{
+    (void) self;
+    *rc_p = 0;
+    return NULL;
+}
+
+uint32_t
+jpeg_row_index_samples (const jpeg_row_index_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+static dataset_source_t s_source;
+
+dataset_t *
+dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
+{
+    (void) self;
+    assert_null (tenant);
+    assert_true (strcmp (name, "train") == 0 || strcmp (name, "val") == 0);
+    return (dataset_t *) (void *) &s_source;
+}
+
+void *
+dataset_user (const dataset_t *self)
+{
+    (void) self;
+    return &s_source;
+}
+
+//  Two warnings, the second one of `val` too.
+const char *
+data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p)
+{
+    (void) self;
+    *other_p = index == 1? "val": NULL;
+    return index == 0? "caf\xe9": index == 1? "classes differ": NULL;
+}
+
+uint32_t
+data_warnings_clipped (const data_warnings_t *self)
+{
+    (void) self;
+    return 7;
+}
+
+bool
+data_warnings_clipped_text (const data_warnings_t *self, char text [DATA_WARNINGS_TEXT_BYTES])
+{
+    (void) self;
+    strcpy (text, "clipped");
+    return true;
+}
+
+//  Guards: a data set's name is in no warning for a caller that may not know of it.
+static void
+test_warnings_name_what_the_caller_may_know (void **state)
+{
+    (void) state;
+    s_make (10, 3, 0, 8);
+    s_source = (dataset_source_t) { .warnings = (data_warnings_t *) &s_source };
+    for (int knows = 0; knows < 2; knows++) {
+        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train");
+        if (knows)
+            json_array_append_new (json_object_get (status, "datasets"), json_pack ("{s:s}", "name", "val"));
+        dataset_answer_status (NULL, status, false);
+        json_t *object = json_array_get (json_object_get (status, "datasets"), 0), *wanted = knows?
+            json_pack ("[s, s, s]", "caf\xef\xbf\xbd", "classes differ", "clipped"):
+            json_pack ("[s, s]", "caf\xef\xbf\xbd", "clipped");
+        assert_true (json_equal (json_object_get (object, "warnings"), wanted));
+        assert_int_equal (json_integer_value (json_object_get (object, "clipped_samples")), 7);
+        json_decref (wanted);
+        json_decref (status);
+    }
+}
+
+//  Guards: each device is named once, and to operators only.
+static void
+test_devices_are_named_once (void **state)
+{
+    (void) state;
+    s_make (10, 3, 0, 8);
+    device_t one = { "8:1" }, other = { "8:17" };
+    s_source = (dataset_source_t) { .fields = { &one, &other, &one, &other }, .jpeg_warnings_max = 5 };
+    for (int sees_all = 0; sees_all < 2; sees_all++) {
+        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
+        dataset_answer_status (NULL, status, sees_all);
+        json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
+        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[s, s, s, s], s:[s, s], s:i, s:[], s:i}",
+            "name", "train", "path", "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields",
+            "image", "mask", "depth", "sound", "folders", "(not UTF-8)", "/masks", "/masks", "/masks",
+            "labels", "label", "text", "jpeg_warnings", 5, "warnings", "clipped_samples", 0);
+        if (sees_all)
+            json_object_set_new (wanted, "objects", json_null ());
+        if (sees_all)
+            json_object_set_new (wanted, "devices", json_pack ("[s, s]", "8:1", "8:17"));
+        assert_true (json_equal (object, wanted));
+        json_decref (wanted);
+        json_decref (status);
+    }
 }
 
 int
@@ -286,7 +463,9 @@ main (void)
         cmocka_unit_test (test_questions),
         cmocka_unit_test (test_the_golden_answer),
         cmocka_unit_test (test_parts_are_the_whole),
-        cmocka_unit_test (test_edges)
+        cmocka_unit_test (test_edges),
+        cmocka_unit_test (test_devices_are_named_once),
+        cmocka_unit_test (test_warnings_name_what_the_caller_may_know)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
