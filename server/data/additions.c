@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include "plural.h"
-#include "reopen.h"
 #include "tenant.h"
 #include "xalloc.h"
 
@@ -52,11 +53,28 @@ typedef struct opening {
     char *error;
 } opening_t;
 
+//  One that an earlier process of this server had added, and that is not placed yet.
+typedef struct {
+    json_t *words;                      //  as options_parse_added takes them
+    char *name;
+    char *classes_from;                 //  NULL: none
+    uint64_t tenants;                   //  a bit for each one of the settings that may use it
+    bool is_begun;                      //  it is being opened
+    bool is_left_out;                   //  it cannot be opened
+} kept_t;
+
+typedef struct {
+    const options_t *options;           //  lent, as the log
+    log_t *log;
+    kept_t *all;                  //  in the order in which they were placed
+    size_t count;
+} kept_list_t;
+
 struct additions {
     additions_options_t options;
     int wake;                           //  an eventfd: the thread has done something
     opening_t *openings;                //  oldest first; the owner's, and the threads look at them
-    reopen_t reopen;                    //  what an earlier process of this server had added
+    kept_list_t kept;                   //  what an earlier process of this server had added
     char *text;                         //  lent by additions_add
     pthread_t openers [OPENERS_MAX], closer;
     size_t opener_count;
@@ -68,6 +86,181 @@ struct additions {
     served_t **gone;                    //  to be freed by the closer
     size_t gone_count;
 };
+
+//  ---- what is kept for a process of this server that is started in its place
+
+enum { KEPT_BYTES_MAX = 64 * 1024 * 1024 };      //  of a text
+
+typedef struct {
+    uint64_t bytes, sum;
+} copy_t;
+
+int
+additions_kept_memory (void)
+{
+    int descriptor = memfd_create ("tureen-added", 0);
+    return descriptor < 0? -errno: descriptor;
+}
+
+//  Reads the copy's head.  False: there is none.
+static bool
+s_find_copy (int descriptor, uint64_t *begin_p, copy_t *copy)
+{
+    return pread (descriptor, begin_p, sizeof *begin_p, 0) == sizeof *begin_p && *begin_p >= sizeof *begin_p
+        && pread (descriptor, copy, sizeof *copy, (off_t) *begin_p) == sizeof *copy
+        && copy->bytes <= KEPT_BYTES_MAX;
+}
+
+static bool
+s_put (int descriptor, const void *bytes, size_t size, uint64_t at)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t written = pwrite (descriptor, (const char *) bytes + done, size - done, (off_t) (at + done));
+        if (written < 0 && errno != EINTR)
+            return false;
+        done += written > 0? (size_t) written: 0;
+    }
+    return true;
+}
+
+bool
+additions_kept_write (int descriptor, const char *text, size_t bytes)
+{
+    copy_t old = { .bytes = 0 }, copy = { .bytes = bytes, .sum = XXH3_64bits (text, bytes) };
+    uint64_t old_begin = 0, begin = sizeof begin;
+    //  In front of the old copy, if there is room.
+    if (s_find_copy (descriptor, &old_begin, &old) && begin + sizeof copy + bytes > old_begin)
+        begin = old_begin + sizeof old + old.bytes;
+    return s_put (descriptor, &copy, sizeof copy, begin)
+        && s_put (descriptor, text, bytes, begin + sizeof copy)
+        && s_put (descriptor, &begin, sizeof begin, 0);
+}
+
+char *
+additions_kept_read (int descriptor)
+{
+    uint64_t begin;
+    copy_t copy;
+    char *text = s_find_copy (descriptor, &begin, &copy)? calloc (1, copy.bytes + 1): NULL;
+    if (!text)
+        return NULL;
+    ssize_t bytes = pread (descriptor, text, copy.bytes, (off_t) (begin + sizeof copy));
+    if (bytes >= 0 && (uint64_t) bytes == copy.bytes && XXH3_64bits (text, copy.bytes) == copy.sum)
+        return text;
+    free (text);
+    return NULL;
+}
+
+//  ---- data sets that an earlier process had added
+
+//  The one at that place: those behind it move up.
+static void
+s_kept_drop (kept_list_t *self, size_t at)
+{
+    kept_t *one = &self->all [at];
+    json_decref (one->words);
+    free (one->name);
+    free (one->classes_from);
+    memmove (one, one + 1, (--self->count - at) * sizeof *one);
+}
+
+//  NULL: none of this name.
+static kept_t *
+s_kept_named (const kept_list_t *self, const char *name)
+{
+    for (size_t index = 0; index < self->count; index++)
+        if (strcmp (self->all [index].name, name) == 0)
+            return &self->all [index];
+    return NULL;
+}
+
+//  False: there is none of this name.
+static bool
+s_kept_forget (kept_list_t *self, const char *name)
+{
+    kept_t *one = s_kept_named (self, name);
+    if (one)
+        s_kept_drop (self, (size_t) (one - self->all));
+    return one;
+}
+
+static void
+s_kept_leave_out (const kept_list_t *self, kept_t *one, const char *why)
+{
+    one->is_left_out = true;
+    log_event (self->log, LOG_LEVEL_WARNING, "not_added", LOG_FIELDS (LOG_TEXT ("dataset", one->name)),
+        "what was added before is left out until the next restart: %s", why);
+}
+
+//  An array of its words, which lie in the JSON; the caller frees it.
+static const char **
+s_kept_words (const kept_t *one, size_t *count_p)
+{
+    size_t place;
+    const json_t *word;
+    const char **texts = xalloc_memory (calloc (json_array_size (one->words) + 1, sizeof *texts));
+    *count_p = 0;
+    json_array_foreach (one->words, place, word)
+        if (json_is_string (word))
+            texts [(*count_p)++] = json_string_value (word);
+    return texts;
+}
+
+//  added: of the text that was read, the words of each; NULL: none.
+static void
+s_kept_begin (kept_list_t *self, const options_t *options, log_t *log, const json_t *added)
+{
+    *self = (kept_list_t) { .options = options, .log = log,
+        .all = xalloc_memory (calloc (json_array_size (added) + 1, sizeof *self->all)) };
+    size_t index, count;
+    json_t *words;
+    json_array_foreach (added, index, words) {
+        kept_t one = { .words = words };
+        const char **texts = s_kept_words (&one, &count);
+        char error [sizeof ((refusal_t *) 0)->message];
+        options_t *read = xalloc_memory (calloc (1, sizeof *read));
+        bool good = options_parse_added (read, options, texts, count, error, sizeof error);
+        //  "--dataset", "NAME=PATH": served_changes.
+        size_t name_bytes = count > 1? strcspn (texts [1], "="): 0;
+        if (name_bytes > 0) {
+            json_incref (words);
+            one.name = xalloc_text ("%.*s", (int) name_bytes, texts [1]);
+            if (good && read->datasets [0].classes_from)
+                one.classes_from = xalloc_text ("%s", read->datasets [0].classes_from);
+            one.tenants = good? options_allowed (read, 0): 0;
+            self->all [self->count++] = one;
+            if (!good)
+                s_kept_leave_out (self, &self->all [self->count - 1], error);
+        }
+        options_clear (read);
+        free (read);
+        free (texts);
+    }
+}
+
+static void
+s_kept_end (kept_list_t *self)
+{
+    while (self->count > 0)
+        s_kept_drop (self, self->count - 1);
+    free (self->all);
+    self->all = NULL;
+}
+
+//  Writes changes (served_changes), taken, and what is to be opened still.
+static void
+s_kept_keep (const kept_list_t *self, int descriptor, json_t *changes)
+{
+    for (size_t index = 0; index < self->count; index++)
+        json_array_append (json_object_get (changes, "added"), self->all [index].words);
+    char *text = changes? json_dumps (changes, JSON_COMPACT): NULL;
+    errno = ENOMEM;
+    if (!text || !additions_kept_write (descriptor, text, strlen (text)))
+        log_event (self->log, LOG_LEVEL_WARNING, "added_kept", NULL,
+            "if the server dies and is started again, it will have other data sets: %s", strerror (errno));
+    free (text);
+    json_decref (changes);
+}
 
 //  ---- the threads
 
@@ -204,7 +397,7 @@ additions_new (const additions_options_t *options)
     if (self->wake < 0)
         additions_destroy (&self);
     else
-        reopen_begin (&self->reopen, options->sets->options, options->log,
+        s_kept_begin (&self->kept, options->sets->options, options->log,
             json_object_get (options->sets->changes, "added"));
     return self;
 }
@@ -260,7 +453,7 @@ additions_destroy (additions_t **self_p)
     }
     for (size_t index = 0; index < self->gone_count; index++)
         served_discard (&self->gone [index]);
-    reopen_end (&self->reopen);
+    s_kept_end (&self->kept);
     free (self->gone);
     free (self->text);
     if (self->wake >= 0)
@@ -447,9 +640,9 @@ s_fail (additions_t *self, opening_t *opening)
     if (!opening->error)
         opening->error = xalloc_text ("no memory, or the server is ending");
     for (size_t index = 0; index < opening->name_count; index++) {
-        reopen_one_t *kept = reopen_named (&self->reopen, opening->names [index]);
+        kept_t *kept = s_kept_named (&self->kept, opening->names [index]);
         if (kept && kept->is_begun && !kept->is_left_out) {
-            reopen_leave_out (&self->reopen, kept, opening->error);
+            s_kept_leave_out (&self->kept, kept, opening->error);
             opening->is_logged = true;
         }
     }
@@ -574,11 +767,11 @@ s_judge (additions_t *self, const options_t *added, opening_t **opening_p, refus
 
 //  One that an earlier process of this server had added waits for another one, and has its name until then.
 static additions_state_t
-s_tell_waiting (additions_t *self, const reopen_one_t *kept, const options_dataset_t *wanted,
+s_tell_waiting (additions_t *self, const kept_t *kept, const options_dataset_t *wanted,
     const char **text_p, refusal_t *refusal)
 {
     size_t count;
-    const char **texts = reopen_words (kept, &count);
+    const char **texts = s_kept_words (kept, &count);
     char error [sizeof refusal->message];
     options_t *read = xalloc_memory (calloc (1, sizeof *read));
     bool good = options_parse_added (read, self->options.sets->options, texts, count, error, sizeof error)
@@ -612,7 +805,7 @@ s_add (additions_t *self, options_t *added, char **words_p, size_t bytes, const 
     refusal_t *refusal)
 {
     for (size_t index = 0; index < added->dataset_count; index++) {
-        const reopen_one_t *kept = reopen_named (&self->reopen, added->datasets [index].name);
+        const kept_t *kept = s_kept_named (&self->kept, added->datasets [index].name);
         if (kept && !kept->is_begun && !kept->is_left_out)
             return s_tell_waiting (self, kept, &added->datasets [index], text_p, refusal);
     }
@@ -683,7 +876,7 @@ static void
 s_keep (const additions_t *self)
 {
     if (self->options.kept >= 0)
-        reopen_keep (&self->reopen, self->options.kept, served_changes (self->options.sets));
+        s_kept_keep (&self->kept, self->options.kept, served_changes (self->options.sets));
 }
 
 static void
@@ -713,7 +906,7 @@ s_place_all (additions_t *self, opening_t *opening, FILE *out)
     if (done == opening->count) {
         opening->count = 0;
         for (size_t index = 0; index < done; index++)
-            reopen_forget (&self->reopen, opening->names [index]);
+            s_kept_forget (&self->kept, opening->names [index]);
         return true;
     }
     for (size_t index = 0; index < done; index++)
@@ -745,21 +938,21 @@ s_place (additions_t *self, opening_t *opening)
 static void
 s_begin_kept (additions_t *self)
 {
-    for (size_t index = 0; index < self->reopen.count; index++) {
-        reopen_one_t *kept = &self->reopen.all [index];
-        const reopen_one_t *from = kept->classes_from? reopen_named (&self->reopen, kept->classes_from): NULL;
+    for (size_t index = 0; index < self->kept.count; index++) {
+        kept_t *kept = &self->kept.all [index];
+        const kept_t *from = kept->classes_from? s_kept_named (&self->kept, kept->classes_from): NULL;
         if (kept->is_begun || kept->is_left_out || (from && !from->is_left_out))
             continue;
         size_t count;
-        const char *text, **texts = reopen_words (kept, &count);
+        const char *text, **texts = s_kept_words (kept, &count);
         refusal_t refusal;
         kept->is_begun = true;
         additions_state_t state = additions_add (self, texts, count, &text, &refusal);
         free (texts);
         if (state == ADDITIONS_REFUSED)
-            reopen_leave_out (&self->reopen, kept, refusal.message);
+            s_kept_leave_out (&self->kept, kept, refusal.message);
         if (state == ADDITIONS_READY)
-            reopen_drop (&self->reopen, index--);
+            s_kept_drop (&self->kept, index--);
     }
 }
 
@@ -853,9 +1046,9 @@ s_is_no_base (additions_t *self, const char *name, refusal_t *refusal)
                     "and is still being opened: try again when '%s' answers", wanted->name, name,
                     wanted->path);
         }
-    for (size_t index = 0; index < self->reopen.count; index++)
-        if (s_same_text (self->reopen.all [index].classes_from, name))
-            return s_refuse_base (self->reopen.all [index].name, name, refusal);
+    for (size_t index = 0; index < self->kept.count; index++)
+        if (s_same_text (self->kept.all [index].classes_from, name))
+            return s_refuse_base (self->kept.all [index].name, name, refusal);
     return true;
 }
 
@@ -897,7 +1090,7 @@ s_remove_early (additions_t *self, const char *name, refusal_t *refusal)
 {
     if (!s_is_no_base (self, name, refusal))
         return false;
-    bool was_kept = reopen_forget (&self->reopen, name), was_opening = s_give_up (self, name);
+    bool was_kept = s_kept_forget (&self->kept, name), was_opening = s_give_up (self, name);
     if (!was_kept && !was_opening) {
         char *names = dataset_names (self->options.broker, NULL);
         refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", name, names);
@@ -937,11 +1130,21 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
 bool
 additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
 {
-    return reopen_awaits (&self->reopen, tenant, name);
+    const options_t *options = self->options.sets->options;
+    const kept_t *one = s_kept_named (&self->kept, name);
+    if (!one || one->is_left_out)
+        return false;
+    for (size_t index = 0; tenant && index < options->tenant_count; index++)
+        if (strcmp (options->tenants [index].name, tenant_name (tenant)) == 0)
+            return one->tenants >> index & 1;
+    return true;
 }
 
 bool
 additions_is_busy (const additions_t *self)
 {
-    return reopen_is_busy (&self->reopen);
+    for (size_t index = 0; index < self->kept.count; index++)
+        if (!self->kept.all [index].is_left_out)
+            return true;
+    return false;
 }

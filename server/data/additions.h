@@ -8,6 +8,19 @@
  *                  openings for seconds, and nothing else.
  *  on close:       what is not open yet is given up.
  *
+ *  What was added is there again when the server has died and was started again.
+ *  A server writes how its data sets differ from the settings, as a text, into memory that it has in common
+ *  with the process that is started in its place, by an inherited descriptor:
+ *
+ *      8 bytes     where the copy begins; 0: there is none
+ *      a copy      bytes 8 | XXH3-64 of the text 8 | the text
+ *
+ *  A new copy is written beside the one that holds, and then the first 8 bytes: a process that is killed at
+ *  any moment leaves the old copy or the new one.
+ *
+ *  The new process keeps each of them by its words until it is placed, or an operator adds or removes the
+ *  name: one that cannot be opened now may be after the next restart.
+ *
  *  Owner: the broker's thread.
  */
 #ifndef ADDITIONS_H
@@ -28,7 +41,7 @@ typedef struct {
     served_sets_t *sets;
     tasks_t *tasks;
     log_t *log;
-    int kept;                           //  a descriptor of reopen.h; -1: none
+    int kept;                           //  additions_kept_memory; -1: none
 } additions_options_t;
 
 //  Starts no thread yet.  NULL: no memory, or no descriptor.
@@ -60,5 +73,14 @@ bool additions_awaits (const additions_t *self, const tenant_t *tenant, const ch
 bool additions_is_busy (const additions_t *self);
 //  Readable when additions_act has something to do at once; call it every half second too.
 int additions_descriptor (const additions_t *self);
+
+//  ---- what is kept for the process that is started in this one's place
+
+//  A descriptor that children inherit; or -errno.
+int additions_kept_memory (void);
+//  False: it cannot be written, and errno has the reason.  The copy of before holds then.
+bool additions_kept_write (int descriptor, const char *text, size_t bytes);
+//  The caller's, with a zero behind it; NULL: there is none, or it is damaged.
+char *additions_kept_read (int descriptor);
 
 #endif

@@ -26,7 +26,6 @@
 #include "options.h"
 #include "plural.h"
 #include "receive_quota.h"
-#include "reopen.h"
 #include "rlimits.h"
 #include "serve.h"
 #include "served.h"
@@ -466,7 +465,7 @@ s_start (server_t *self)
     self->sets.cluster = self->cluster;
     s_begin_progress (self);
     //  What an earlier process of this server had added and removed.
-    char *changes = self->supervised.kept >= 0? reopen_read (self->supervised.kept): NULL;
+    char *changes = self->supervised.kept >= 0? additions_kept_read (self->supervised.kept): NULL;
     self->sets.changes = changes? json_loads (changes, 0, NULL): NULL;
     free (changes);
     if (!served_open (&self->sets, self->broker, &self->options) || !s_start_tasks (self)
@@ -696,7 +695,7 @@ command_serve (int argc, char **argv)
     }
     else
     if (self.options.supervise && !self.supervised.supervisor)
-        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = reopen_memory (),
+        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .kept = additions_kept_memory (),
             .log = &self.log });
     else
     if (s_print_events (&self, &first_stdout) && s_start (&self)) {

@@ -158,7 +158,7 @@ s_furthest (const broker_terms_t *join)
 bool
 steps_replay_allows (const broker_terms_t *join, refusal_t *refusal)
 {
-    if (!join->positions || !steps_replay_is_wanted (join))
+    if (!steps_replay_is_wanted (join))
         return true;
     size_t first = s_first_usable (join), count;
     for (uint32_t number = 0; number < join->world_size; number++) {

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <cmocka.h>
-#include "reopen.h"
 #include "additions.h"
 #include "clock.h"
 #include "job.h"
@@ -164,7 +163,7 @@ s_start_with (world_t *world, const char *arguments)
         argv [argc++] = word;
     if (options_parse (&world->options, argc, argv, error, sizeof error) != OPTION_RUN)
         fail_msg ("%s", error);
-    char *text = reopen_read (world->kept);
+    char *text = additions_kept_read (world->kept);
     world->sets = (served_sets_t) { .changes = text? json_loads (text, 0, NULL): NULL };
     free (text);
     broker_options_t broker = { .cache_bytes = 1 << 24, .raw_bytes = world->raw_bytes, .workers = 2,
@@ -215,7 +214,7 @@ begin (void **state)
     if (!world || !scratch_begin (&world->scratch))
         return -1;
     world->log.descriptor = open ("/dev/null", O_WRONLY | O_CLOEXEC);
-    world->kept = reopen_memory ();
+    world->kept = additions_kept_memory ();
     world->raw_bytes = 1 << 24;
     s_make_class (world, "train", "cat", 20);
     s_make_class (world, "train", "dog", 20);

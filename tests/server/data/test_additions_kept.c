@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "reopen.h"
+#include "additions.h"
 #include "seed.h"
 
 static long s_left = -1;                //  bytes that are written until the process is killed; below 0: all
@@ -32,7 +32,7 @@ __wrap_pwrite (int descriptor, const void *bytes, size_t size, off_t at)
 static void
 s_assert_kept (int descriptor, const char *expected)
 {
-    char *text = reopen_read (descriptor);
+    char *text = additions_kept_read (descriptor);
     if (expected)
         assert_string_equal (text, expected);
     else
@@ -48,19 +48,19 @@ test_killed_at_any_byte (void **state)
     (void) state;
     static const char *const texts [] = { "{\"added\": []}", "a longer one, which has no room in front", "x",
         "", "one more" };
-    int descriptor = reopen_memory ();
+    int descriptor = additions_kept_memory ();
     assert_true (descriptor >= 0);
     const char *before = NULL;
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
         long whole = 16 + (long) strlen (texts [index]) + 8;
         for (long left = 0; left < whole; left++) {
             s_left = left;
-            (void) reopen_write (descriptor, texts [index], strlen (texts [index]));
+            (void) additions_kept_write (descriptor, texts [index], strlen (texts [index]));
             s_left = -1;
             s_assert_kept (descriptor, before);
         }
         s_left = whole;
-        assert_true (reopen_write (descriptor, texts [index], strlen (texts [index])));
+        assert_true (additions_kept_write (descriptor, texts [index], strlen (texts [index])));
         s_left = -1;
         s_assert_kept (descriptor, before = texts [index]);
     }
@@ -75,12 +75,12 @@ test_room (void **state)
     enum { BYTES = 1000 };
     uint64_t random = test_seed ();
     static char text [BYTES + 1];
-    int descriptor = reopen_memory ();
+    int descriptor = additions_kept_memory ();
     memset (text, 'a', BYTES);
     for (int round = 0; round < 1000; round++) {
         size_t bytes = test_below (&random, BYTES);
-        assert_true (reopen_write (descriptor, text, bytes));
-        char *kept = reopen_read (descriptor);
+        assert_true (additions_kept_write (descriptor, text, bytes));
+        char *kept = additions_kept_read (descriptor);
         assert_non_null (kept);
         assert_int_equal (strlen (kept), bytes);
         free (kept);
@@ -96,9 +96,9 @@ static void
 test_damage (void **state)
 {
     (void) state;
-    int descriptor = reopen_memory ();
+    int descriptor = additions_kept_memory ();
     s_assert_kept (descriptor, NULL);
-    assert_true (reopen_write (descriptor, "a text", 6));
+    assert_true (additions_kept_write (descriptor, "a text", 6));
     for (off_t at = 0; at < 30; at++) {
         uint8_t byte, other;
         assert_int_equal (pread (descriptor, &byte, 1, at), 1);
