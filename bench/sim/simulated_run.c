@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "draw_window.h"
 #include "random.h"
 #include "sampler.h"
 #include "simulated_memory.h"
@@ -265,7 +264,7 @@ s_after_draw (simulation_t *self, player_t *player)
 static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {
-    return (uint32_t) draw_window (self->plan->window, player->consumer.follows, self->plan->batch,
+    return (uint32_t) version_index_window (self->plan->window, player->consumer.follows, self->plan->batch,
         player->released);
 }
 

@@ -178,4 +178,23 @@ version_index_losses_t version_index_tenant_losses (const version_index_t *self,
 
 void version_index_check (version_index_t *self);
 
+//  ---- the draw window
+
+enum { VERSION_INDEX_WINDOW_FIRST_BATCHES = 4, VERSION_INDEX_WINDOW_RELEASES_A_SAMPLE = 12 };
+
+//  How many samples a job may have drawn that its client has not released.  whole: the window in the end;
+//  released: samples so far.
+//
+//  Under `follow` a job's window begins with a few batches and grows by a sample for every few released.  If
+//  a newcomer drew a whole window ahead of the others at once, its versions would be gone when the others
+//  need them, which costs up to a window of preparations; drawn gradually, others find them among the
+//  reusable versions (measured: bench/sampler_sim, --window).
+static inline uint64_t
+version_index_window (uint64_t whole, bool follows, uint32_t batch, uint64_t released)
+{
+    uint64_t grown = (uint64_t) VERSION_INDEX_WINDOW_FIRST_BATCHES * batch
+        + released / VERSION_INDEX_WINDOW_RELEASES_A_SAMPLE;
+    return follows && grown < whole? grown: whole;
+}
+
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "dispatch.h"
-#include "draw_window.h"
 #include "job.h"
 #include "lookahead.h"
 #include "raw_prefetch.h"
@@ -37,7 +36,7 @@ s_window (const job_t *job)
 {
     uint32_t slots = job->draw.used_slots + job->delivery.free_places;
     uint64_t whole = (uint64_t) (slots < job->asked.slots? slots: job->asked.slots) * job->asked.batch_size;
-    uint64_t window = draw_window (whole, job->consumer.follows, job->asked.batch_size,
+    uint64_t window = version_index_window (whole, job->consumer.follows, job->asked.batch_size,
         job->delivery.released * job->asked.batch_size)
         + (uint64_t) job->delivery.in_hand * job->asked.batch_size;
     return window < whole? window: whole;
