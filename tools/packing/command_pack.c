@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "complain.h"
+#include "dataset_checks.h"
 #include "image_reader.h"
 #include "json_text.h"
 #include "machine.h"
@@ -23,7 +24,6 @@
 #include "plural.h"
 #include "progress.h"
 #include "store.h"
-#include "doubts.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
@@ -360,7 +360,7 @@ s_warn (void *context, const catalogue_t *catalogue)
     progress_clear (&self->progress);
     for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
         fprintf (stderr, "tureen pack: warning: %s\n", catalogue_doubt (catalogue, index));
-    if (doubts_unreadable (catalogue, text, sizeof text))
+    if (dataset_checks_unreadable (catalogue, text, sizeof text))
         fprintf (stderr, "tureen pack: warning: %s\n", text);
 }
 

@@ -1,4 +1,4 @@
-#include "doubts.h"
+#include "dataset_checks.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -62,7 +62,7 @@ s_count (const catalogue_t *catalogue, size_t field, uint64_t counts [KINDS])
 }
 
 bool
-doubts_unreadable (const catalogue_t *catalogue, char *text, size_t size)
+dataset_checks_unreadable (const catalogue_t *catalogue, char *text, size_t size)
 {
     assert (text && size > 0);
     uint64_t counts [KINDS] = { 0 }, sum = 0;
@@ -110,10 +110,11 @@ s_compare_classes (const void *left, const void *right, void *catalogue)
         catalogue_class_name (catalogue, *(const uint32_t *) right));
 }
 
-doubts_classes_t
-doubts_classes_of (const catalogue_t *catalogue, const char *name, bool goes_by_others)
+dataset_checks_classes_t
+dataset_checks_classes_of (const catalogue_t *catalogue, const char *name, bool goes_by_others)
 {
-    doubts_classes_t self = { .catalogue = catalogue, .name = name, .count = catalogue_classes (catalogue),
+    dataset_checks_classes_t self = { .catalogue = catalogue, .name = name,
+        .count = catalogue_classes (catalogue),
         .goes_by_others = goes_by_others };
     self.sorted = self.count? malloc (self.count * sizeof *self.sorted): NULL;
     self.count = self.sorted? self.count: 0;
@@ -125,7 +126,7 @@ doubts_classes_of (const catalogue_t *catalogue, const char *name, bool goes_by_
 }
 
 static const char *
-s_class_name (const doubts_classes_t *self, uint32_t place)
+s_class_name (const dataset_checks_classes_t *self, uint32_t place)
 {
     return catalogue_class_name (self->catalogue, self->sorted [place]);
 }
@@ -141,7 +142,8 @@ s_note_lacked (difference_t *self, size_t side, const char *name)
 }
 
 static void
-s_compare_splits (difference_t *self, const doubts_classes_t *left, const doubts_classes_t *right)
+s_compare_splits (difference_t *self, const dataset_checks_classes_t *left,
+    const dataset_checks_classes_t *right)
 {
     uint32_t a = 0, b = 0;
     *self = (difference_t) { .common = 0 };
@@ -193,14 +195,15 @@ s_print_difference (FILE *text, const difference_t *self, const char *left, cons
 }
 
 void
-doubts_classes_clear (doubts_classes_t *self)
+dataset_checks_classes_clear (dataset_checks_classes_t *self)
 {
     free (self->sorted);
-    *self = (doubts_classes_t) { .sorted = NULL };
+    *self = (dataset_checks_classes_t) { .sorted = NULL };
 }
 
 bool
-doubts_classes_compare (const doubts_classes_t *left, const doubts_classes_t *right, char **text_p)
+dataset_checks_classes_compare (const dataset_checks_classes_t *left, const dataset_checks_classes_t *right,
+    char **text_p)
 {
     difference_t difference;
     size_t size;
