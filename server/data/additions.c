@@ -1127,8 +1127,9 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
 
 //  ---- what is opened again
 
-bool
-additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
+//  Whether it is still to be opened, and the tenant may use it.
+static bool
+s_is_awaited (const additions_t *self, const tenant_t *tenant, const char *name)
 {
     const options_t *options = self->options.sets->options;
     const kept_t *one = s_kept_named (&self->kept, name);
@@ -1138,6 +1139,14 @@ additions_awaits (const additions_t *self, const tenant_t *tenant, const char *n
         if (strcmp (options->tenants [index].name, tenant_name (tenant)) == 0)
             return one->tenants >> index & 1;
     return true;
+}
+
+bool
+additions_allows (const additions_t *self, const tenant_t *tenant, const char *name, refusal_t *refusal)
+{
+    return !self || !s_is_awaited (self, tenant, name)
+        || refuse (refusal, "opening", "data set '%s' is being opened again: the server was started again "
+            "a moment ago", name);
 }
 
 bool

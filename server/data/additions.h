@@ -66,9 +66,10 @@ additions_state_t additions_add (additions_t *self, const char *const *words, si
 bool additions_remove (additions_t *self, const char *name, bool now, size_t waiting, refusal_t *refusal);
 //  Gives what was opened to the broker, and frees data sets that nothing uses any more.
 void additions_act (additions_t *self, int64_t now_ms);
-//  Whether a data set of this name, which the tenant may use, was there before this server died and was
-//  started again, and is still being opened.
-bool additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name);
+//  Refuses the name (`opening`) of a data set that the tenant may use, that was there before this server died
+//  and was started again, and that is still being opened.  Clients ask again: it is there in a moment, or is
+//  left out.  self NULL: allowed.
+bool additions_allows (const additions_t *self, const tenant_t *tenant, const char *name, refusal_t *refusal);
 //  Whether there is any such one.
 bool additions_is_busy (const additions_t *self);
 //  Readable when additions_act has something to do at once; call it every half second too.

@@ -55,8 +55,9 @@ s_job_of (const rank_t *rank)
     return job_id (rank_job (rank));
 }
 
-bool
-admission_is_free (const admission_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
+//  Whether the connection has no job, and waits for none.
+static bool
+s_is_free (const admission_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
 {
     const rank_t *rank = connection_rank_of_peer (self->options.broker, peer, caller);
     if (rank)
@@ -483,18 +484,31 @@ s_may_come (const admission_t *self, const join_t *join, refusal_t *refusal)
         || s_refuse_drained (refusal);
 }
 
-bool
-admission_begin (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
+join_t *
+admission_begin (admission_t *self, const frame_t *frames, size_t count, const peer_t *peer,
+    const caller_t *caller, uint64_t tag, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
-    return s_may_come (self, join, refusal)
+    if (!s_is_free (self, peer, caller, refusal))
+        return NULL;
+    join_t *join = join_new (frames, count, peer, caller, tag, refusal);
+    bool good = join
+        && additions_allows (self->options.additions, caller->tenant, join->request.dataset, refusal)
+        && s_may_come (self, join, refusal)
         && join_place (join, self->options.broker, s_pipeline_of_ranks (self, join), refusal);
+    if (!good)
+        join_destroy (&join);
+    return join;
 }
 
 bool
-admission_join (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal)
+admission_join (admission_t *self, join_t *join, const frame_t *frames, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
+    if (frames && !join_read (join, frames, refusal)) {
+        join_destroy (&join);
+        return false;
+    }
     self->options.settle (self->options.context);
     bool good = s_may_come (self, join, refusal) && join_complete (join, refusal);
     join->since_ms = now_ms;

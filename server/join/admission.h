@@ -16,11 +16,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "additions.h"
 #include "broker.h"
-#include "ring_server.h"
 #include "join.h"
 #include "log.h"
 #include "outbox.h"
+#include "ring_server.h"
 #include "tenants.h"
 
 typedef struct admission admission_t;
@@ -33,6 +34,7 @@ typedef struct {
     void *router;
     const char *ring_path;
     log_t *log;
+    const additions_t *additions;       //  or NULL
     atomic_size_t *outgoing;    //  of each tenant, by number
     //  Carries out the broker's actions, and counts memory outside the broker (tenant_outside).
     void (*settle) (void *context);
@@ -47,14 +49,14 @@ admission_t *admission_new (const admission_options_t *options);
 //  Waiting ranks are told nothing.
 void admission_destroy (admission_t **self_p);
 
-//  Whether the connection has no job, and waits for none.
-bool admission_is_free (const admission_t *self, const peer_t *peer, const caller_t *caller,
+//  The JOIN of this client, which are the frames: the client may join, and its request fits its data set.
+//  The ids come next.  NULL: refusal is the answer.
+join_t *admission_begin (admission_t *self, const frame_t *frames, size_t count, const peer_t *peer,
+    const caller_t *caller, uint64_t tag, int64_t now_ms, refusal_t *refusal);
+//  Takes over the join.  frames: its ids are read here; NULL: they are read already (join_read).  True: it
+//  was answered, or will be.  False: refusal is the answer.
+bool admission_join (admission_t *self, join_t *join, const frame_t *frames, int64_t now_ms,
     refusal_t *refusal);
-//  Whether the client may join, and its request fits its data set.  The ids come next (join_read).  False:
-//  refusal is the answer.
-bool admission_begin (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal);
-//  Takes over the join with its ids.  True: it was answered, or will be.  False: refusal is the answer.
-bool admission_join (admission_t *self, join_t *join, int64_t now_ms, refusal_t *refusal);
 //  After the broker's actions: continues ranks that waited for them.  True: there may be new actions.
 bool admission_act (admission_t *self, int64_t now_ms);
 //  At least twice a second.

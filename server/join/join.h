@@ -5,8 +5,8 @@
  *  them; whatever fails on the way, it is *refused* (ERROR) and freed:
  *
  *      state       where it is                         until
- *      received    receiver.c, taken from the queue    it is parsed (join_new), and has its data set and its
- *                                                      pipeline (admission_begin)
+ *      received    receiver.c, taken from the queue    it is parsed, and has its data set and its pipeline
+ *                                                      (admission_begin)
  *      reading     receiver.c; a worker if it is long  its ids are read (join_read), its terms complete
  *      gathering   rank_gathering.c: one of several    its job's other ranks are there; a refusal is for all
  *                  ranks of a job to come

@@ -375,7 +375,7 @@ s_go_on (receiver_t *self, join_t *join, bool was_read, refusal_t *refusal)
     if (good && join->is_revoked)
         good = s_refuse_revoked (refusal);
     if (good)
-        return admission_join (self->options.admission, join, s_now_ms (self), refusal);
+        return admission_join (self->options.admission, join, NULL, s_now_ms (self), refusal);
     join_destroy (&join);
     return false;
 }
@@ -411,15 +411,6 @@ s_let_read (receiver_t *self, inbound_message_t *inbound, join_t *join)
     tasks_add_side_task (self->options.tasks, tenant, &join->side_task);
 }
 
-//  Clients ask again: it is there in a moment, or is left out.
-static bool
-s_is_open (const receiver_t *self, const caller_t *caller, const char *name, refusal_t *refusal)
-{
-    return !self->options.additions || !additions_awaits (self->options.additions, caller->tenant, name)
-        || refuse (refusal, "opening", "data set '%s' is being opened again: the server was started again "
-            "a moment ago", name);
-}
-
 //  The message is kept, and has just been taken from the queue.  True: it was answered, or will be later
 //  (a JOIN in `reading` has it: the message is not the caller's any more).  False: refusal is the answer.
 static bool
@@ -431,21 +422,16 @@ s_join (receiver_t *self, inbound_message_t *inbound, refusal_t *refusal)
     //  client would reach this one.
     if (inbound->peer.size != AUTOMATIC_ID_BYTES || inbound->peer.bytes [0] != 0)
         return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
-    if (!s_account (self, inbound, refusal)
-        || !admission_is_free (self->options.admission, &inbound->peer, &inbound->caller, refusal))
+    if (!s_account (self, inbound, refusal))
         return false;
-    join_t *join = join_new (inbound->frames, inbound->count, &inbound->peer, &inbound->caller,
-        inbound->head.tag, refusal);
-    bool good = join && s_is_open (self, &inbound->caller, join->request.dataset, refusal)
-        && admission_begin (self->options.admission, join, s_now_ms (self), refusal);
-    if (good && join_is_long (join, inbound->frames)) {
-        s_let_read (self, inbound, join);
-        return true;
-    }
-    if (good && join_read (join, inbound->frames, refusal))
-        return admission_join (self->options.admission, join, s_now_ms (self), refusal);
-    join_destroy (&join);
-    return false;
+    join_t *join = admission_begin (self->options.admission, inbound->frames, inbound->count, &inbound->peer,
+        &inbound->caller, inbound->head.tag, s_now_ms (self), refusal);
+    if (!join)
+        return false;
+    if (!join_is_long (join, inbound->frames))
+        return admission_join (self->options.admission, join, inbound->frames, s_now_ms (self), refusal);
+    s_let_read (self, inbound, join);
+    return true;
 }
 
 //  JOINs being read of callers that are gone will be refused.
@@ -573,7 +559,7 @@ s_dataset (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusa
     atomic_size_t *account = s_account (self, inbound, refusal);
     if (!account || !request_table (&inbound->frames [1], &request, refusal))
         return false;
-    if (!s_is_open (self, &inbound->caller, request.dataset, refusal))
+    if (!additions_allows (self->options.additions, inbound->caller.tenant, request.dataset, refusal))
         return false;
     broker_t *broker = self->options.broker;
     const dataset_t *dataset = join_find_dataset (broker, &inbound->caller, request.dataset,

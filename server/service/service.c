@@ -99,7 +99,8 @@ service_new (const service_options_t *options)
         atomic_init (&self->outgoing [number], 0);
     admission_options_t admission = { .broker = options->broker, .ring_server = options->ring_server,
         .router = options->router,
-        .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
+        .ring_path = options->ring_path, .log = options->log, .additions = options->additions,
+        .outgoing = self->outgoing, .settle = s_settle,
         .refused = s_count_refusal, .backlog = self->backlog, .context = self };
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);

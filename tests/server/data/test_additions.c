@@ -636,6 +636,20 @@ test_one_that_cannot_be_placed (void **state)
     s_run (world, "val", 16);
 }
 
+static bool
+s_awaits (const additions_t *additions, const tenant_t *tenant, const char *name)
+{
+    char message [200];
+    refusal_t refusal;
+    if (additions_allows (additions, tenant, name, &refusal))
+        return false;
+    snprintf (message, sizeof message, "data set '%s' is being opened again: the server was started again "
+        "a moment ago", name);
+    assert_string_equal (refusal.code, "opening");
+    assert_string_equal (refusal.message, message);
+    return true;
+}
+
 //  What an earlier process had added and the broker does not take any more is left out, and what goes by its
 //  classes too: the server does not wait for them.
 static void
@@ -650,7 +664,7 @@ test_a_process_that_cannot_place_it (void **state)
     world->raw_bytes = 100;
     s_start_with (world, "--dataset train=#/train");
     s_turn_until_open (world);
-    assert_false (additions_awaits (world->additions, NULL, "pack"));
+    assert_false (s_awaits (world->additions, NULL, "pack"));
     assert_int_equal (world->sets.count, 1);
     //  The next process opens them.
     s_stop (world);
@@ -681,8 +695,8 @@ test_tenants (void **state)
     s_stop (world);
     s_start_with (world, "--dataset train=#/train --tenant some=- --tenant all=- --tenant other=- "
         "--tenant-datasets all=*");
-    assert_true (additions_awaits (world->additions, tenant_named (world->broker, "some"), "val"));
-    assert_false (additions_awaits (world->additions, tenant_named (world->broker, "other"), "val"));
+    assert_true (s_awaits (world->additions, tenant_named (world->broker, "some"), "val"));
+    assert_false (s_awaits (world->additions, tenant_named (world->broker, "other"), "val"));
     s_turn_until_open (world);
     assert_non_null (dataset_named (world->broker, tenant_named (world->broker, "some"), "val"));
 }
@@ -706,8 +720,8 @@ test_a_process_in_its_place (void **state)
     snprintf (other, sizeof other, "%s/away", world->scratch.path);
     assert_int_equal (rename (path, other), 0);
     s_start_with (world, "--dataset train=#/train");
-    assert_true (additions_awaits (world->additions, NULL, "part"));
-    assert_false (additions_awaits (world->additions, NULL, "train"));
+    assert_true (s_awaits (world->additions, NULL, "part"));
+    assert_false (s_awaits (world->additions, NULL, "train"));
     s_turn_until_open (world);
     assert_null (dataset_named (world->broker, NULL, "train"));
     assert_null (dataset_named (world->broker, NULL, "gone"));
@@ -863,10 +877,10 @@ test_a_process_before_a_folder_that_hangs (void **state)
     s_start_with (world, "--dataset train=#/train");
     s_run (world, "train", 40);
     s_await_hanging (1);
-    assert_true (additions_awaits (world->additions, NULL, "new"));
+    assert_true (s_awaits (world->additions, NULL, "new"));
     assert_int_equal (s_ask (world, "--dataset new=#/hang"), ADDITIONS_OPENING);
     s_removed (world, "new", false);
-    assert_false (additions_awaits (world->additions, NULL, "new"));
+    assert_false (s_awaits (world->additions, NULL, "new"));
     s_answer ();
     s_turn_until_open (world);
     s_run (world, "val", 16);

@@ -467,10 +467,11 @@ additions_remove (additions_t *self, const char *name, bool now, size_t waiting,
 }
 
 bool
-additions_awaits (const additions_t *self, const tenant_t *tenant, const char *name)
+additions_allows (const additions_t *self, const tenant_t *tenant, const char *name, refusal_t *refusal)
 {
     (void) tenant;
-    return self->awaited && strcmp (name, self->awaited) == 0;
+    return !self || !self->awaited || strcmp (name, self->awaited) != 0
+        || refuse (refusal, "opening", "data set '%s' is being opened again", name);
 }
 
 bool
