@@ -1,5 +1,5 @@
-/*  steps -- a job's complete steps are released to its ranks, in drawn order, as actions (ACTION_SEND_BATCH);
- *  the last ones of a job with several ranks are kept, and sent again to a rank that lacks them.
+/*  steps -- sends a job's complete steps to its ranks, in drawn order, as actions (ACTION_SEND_BATCH); keeps
+ *  the last ones of a job with several ranks, and sends them again to a rank that lacks them.
  */
 #ifndef STEPS_H
 #define STEPS_H
