@@ -455,6 +455,45 @@ demand_has_parts (const demand_t *self)
     return self->next_part != NULL;
 }
 
+//  Reads ids in blocks, and jumps where a word is further off than the block that was read.
+static void
+s_copy_set (const roaring_bitmap_t *set, const uint32_t *words, size_t count, uint64_t *bits)
+{
+    enum { BLOCK = 64 };
+    uint32_t block [BLOCK], filled = 0, next = 0;
+    roaring_uint32_iterator_t ids;
+    roaring_init_iterator (set, &ids);
+    for (size_t index = 0; index < count; index++) {
+        uint32_t first = 64 * words [index];
+        bits [index] = 0;
+        if (filled == 0 || block [filled - 1] < first) {
+            filled = next = 0;
+            if (ids.has_value && ids.current_value < first)
+                roaring_move_uint32_iterator_equalorlarger (&ids, first);
+        }
+        for (;;) {
+            for (; next < filled && (block [next] < first || block [next] - first < 64); next++)
+                if (block [next] >= first)
+                    bits [index] |= UINT64_C (1) << (block [next] - first);
+            if (next < filled)
+                break;
+            filled = roaring_read_uint32_iterator (&ids, block, BLOCK);
+            next = 0;
+            if (filled == 0)
+                break;
+        }
+    }
+}
+
+void
+demand_copy_remaining (const demand_t *self, const uint32_t *words, size_t count, uint64_t *bits)
+{
+    if (self->history)
+        history_copy_remaining (self->history, words, count, bits);
+    else
+        s_copy_set (self->remaining, words, count, bits);
+}
+
 uint64_t
 demand_remaining_count (const demand_t *self)
 {

@@ -46,6 +46,9 @@ bool demand_needs (const demand_t *self, uint32_t id);
 bool demand_needs_next (const demand_t *self, uint32_t id);
 //  Whether it is one node's of several: of each epoch, the other nodes' parts count as taken.
 bool demand_has_parts (const demand_t *self);
+//  Which ids remain, in words of 64: bit b of bits [index] tells of id 64 * words [index] + b.  The words
+//  ascend.
+void demand_copy_remaining (const demand_t *self, const uint32_t *words, size_t count, uint64_t *bits);
 uint64_t demand_remaining_count (const demand_t *self);
 uint64_t demand_epoch_count (const demand_t *self);
 

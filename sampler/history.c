@@ -219,6 +219,22 @@ history_needs (const history_t *self, uint32_t id)
 }
 
 void
+history_copy_remaining (const history_t *self, const uint32_t *words, size_t count, uint64_t *bits)
+{
+    for (size_t index = 0; index < count; index++) {
+        uint32_t first = 64 * words [index], place = first - self->low;     //  wraps for ids below
+        uint64_t found = 0;
+        if (place < self->span && self->span - place >= 64)
+            for (uint32_t bit = 0; bit < 64; bit++)
+                found |= (uint64_t) s_remains (self->states [place + bit]) << bit;
+        else
+            for (uint32_t bit = 0; bit < 64; bit++)
+                found |= (uint64_t) s_remains (s_at (self, first + bit)) << bit;
+        bits [index] = found;
+    }
+}
+
+void
 history_prefetch (const history_t *self, uint32_t id)
 {
     if (id - self->low < self->span)

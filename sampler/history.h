@@ -74,6 +74,8 @@ void history_destroy (history_t **self_p);
 
 bool history_has (const history_t *self, uint32_t id);
 bool history_needs (const history_t *self, uint32_t id);
+//  As demand_copy_remaining.
+void history_copy_remaining (const history_t *self, const uint32_t *words, size_t count, uint64_t *bits);
 //  Prefetches id's byte for a query that comes soon.
 void history_prefetch (const history_t *self, uint32_t id);
 uint64_t history_size (const history_t *self);

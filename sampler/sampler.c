@@ -10,6 +10,7 @@
 #include "dsa.h"
 #include "follow.h"
 #include "random.h"
+#include "sharing_tree.h"
 
 enum { SAMPLER_MAGIC = 0x3a9b51e7 };
 
@@ -348,6 +349,22 @@ sampler_group (const sampler_t *self, size_t group, size_t *count_p)
     assert (group < self->group_count);
     *count_p = self->group_first [group + 1] - self->group_first [group];
     return self->members + self->group_first [group];
+}
+
+sharing_tree_t *
+sharing_tree_of (const sampler_t *self, const uint32_t *jobs, size_t count, bool is_group, uint64_t ids_max)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_IDLE);
+    for (size_t index = 0; index < count; index++) {
+        assert (demand_order (s_demand (self, jobs [index])) == SAMPLER_ORDER_SHARED);
+        assert (!is_group || self->group_of [jobs [index]] == self->group_of [jobs [0]]);
+    }
+    assert (!is_group || self->group_first [self->group_of [jobs [0]] + 1]
+        - self->group_first [self->group_of [jobs [0]]] == count);
+    const tree_t *kept = self->dsa && is_group? dsa_tree (self->dsa, jobs [0]): NULL;
+    return sharing_tree_new (self->demands, self->sample_count, kept, jobs, count, ids_max);
 }
 
 //  ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "complain.h"
 #include "option.h"
 #include "plural.h"
+#include "tree_answer.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 5000, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
@@ -179,6 +180,7 @@ s_show_datasets (const json_t *status)
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
+        tree_answer_print (status, dataset);
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"), answer_text (bad, "reason"));
     }
@@ -603,6 +605,10 @@ static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_
     "the job began went: `draw`, jobs that may begin with it; `read`, bytes; `memory`, room in the\n"
     "cache; `decode`, the shared stage; `copy`, its own stage (crop, flip, cast) into the batch; `client`,\n"
     "its loop, for which a batch lay ready.\n"
+    "\n"
+    "Of data that several jobs draw together, `who shares what` shows the sampling tree: first the samples\n"
+    "that all jobs still have to draw, then those of all but the first one, and so on; and of each job\n"
+    "those in its leaf, which are in none of these.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n" };

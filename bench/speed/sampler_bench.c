@@ -14,6 +14,7 @@
 #include "option.h"
 #include "random.h"
 #include "sampler.h"
+#include "sharing_tree.h"
 
 enum { JOBS_MAX = 256, VERSIONS_SHARE = 50 };
 
@@ -218,6 +219,7 @@ typedef struct {
     bool staggered;                 //  job j is j/jobs of an epoch ahead
     bool speeds;                    //  job j takes part in 1 - 3/4 j/jobs of the rounds: each round has other
                                     //  jobs
+    bool bursts;                    //  as the broker draws: see s_burst; job j has speed 1 - 3/4 j/jobs
     double epochs;                  //  of draws that are timed
 } play_t;
 
@@ -261,9 +263,67 @@ s_rounds (store_t *store, const play_t *play, random_t *random, const uint32_t *
     return draws;
 }
 
+//  By job, in samples: what it has drawn, and what its client has consumed.  Whole batches of the latter are
+//  room again.
+typedef struct {
+    uint64_t drawn [JOBS_MAX];
+    double consumed [JOBS_MAX];
+    double worst;                   //  seconds of the longest round
+} bursts_t;
+
+enum { BURST_BATCH = 256, BURST_WINDOW = 3 * BURST_BATCH, BURST_TICK = 32 };
+
+static uint64_t
+s_unreleased (const bursts_t *bursts, uint32_t job)
+{
+    return bursts->drawn [job] - (uint64_t) bursts->consumed [job] / BURST_BATCH * BURST_BATCH;
+}
+
+//  One round of the group, if any job's window lacks a batch: all that have room take part.  Returns the
+//  number of draws.
+static uint32_t
+s_burst_round (store_t *store, const play_t *play, bursts_t *bursts, size_t group)
+{
+    size_t members;
+    const uint32_t *member = sampler_group (store->sampler, group, &members);
+    uint32_t jobs [JOBS_MAX], count = 0;
+    bool is_needed = false;
+    for (size_t place = 0; place < members; place++) {
+        uint64_t unreleased = s_unreleased (bursts, member [place]);
+        if (unreleased < BURST_WINDOW)
+            jobs [count++] = member [place];
+        is_needed = is_needed || unreleased < BURST_WINDOW - BURST_BATCH;
+    }
+    if (!is_needed)
+        return 0;
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+    s_round (store, jobs, count, play->jobs);
+    double seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
+    bursts->worst = seconds > bursts->worst? seconds: bursts->worst;
+    for (uint32_t place = 0; place < count; place++)
+        bursts->drawn [jobs [place]]++;
+    return count;
+}
+
+//  Clients consume for a while, and then the groups draw as the broker does.
+static uint32_t
+s_burst (store_t *store, const play_t *play, bursts_t *bursts)
+{
+    uint32_t draws = 0, drawn;
+    for (uint32_t job = 0; job < play->jobs; job++) {
+        double consumed = bursts->consumed [job] + BURST_TICK * (1 - 0.75 * job / play->jobs);
+        bursts->consumed [job] = consumed < (double) bursts->drawn [job]? consumed:
+            (double) bursts->drawn [job];
+    }
+    for (size_t group = 0; group < sampler_group_count (store->sampler); group++)
+        while ((drawn = s_burst_round (store, play, bursts, group)) > 0)
+            draws += drawn;
+    return draws;
+}
+
 //  Nanoseconds a job-draw.
 static double
-s_decide (const play_t *play, uint64_t *prepared_p)
+s_decide (const play_t *play, bursts_t *bursts, uint64_t *prepared_p)
 {
     store_t store = { .sampler = sampler_new (play->samples, play->policy, 5),
         .room = play->samples / VERSIONS_SHARE };
@@ -287,8 +347,10 @@ s_decide (const play_t *play, uint64_t *prepared_p)
     random_t random = random_from_seed (6);
     store.prepared = 0;
     double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
-    for (uint64_t round = 0; round < rounds; round++)
+    for (uint64_t round = 0; round < rounds && !play->bursts; round++)
         draws += s_rounds (&store, play, &random, numbers);
+    while (play->bursts && bursts->drawn [0] < rounds)
+        draws += s_burst (&store, play, bursts);
     double seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
     *prepared_p = store.prepared;
     sampler_destroy (&store.sampler);
@@ -301,11 +363,14 @@ static json_t *
 s_measure_decisions (const play_t *play, double bare_rate)
 {
     uint64_t prepared;
-    double ns = s_decide (play, &prepared);
-    return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:f}", "policy",
+    bursts_t bursts = { .worst = 0 };
+    double ns = s_decide (play, &bursts, &prepared);
+    return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:f, s:f, s:f, s:f}", "policy",
         play->policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) play->samples, "jobs",
         (int) play->jobs,
-        "overlap", play->overlap, "staggered", play->staggered, "speeds", play->speeds, "ns_a_draw", ns,
+        "overlap", play->overlap, "staggered", play->staggered, "speeds", play->speeds,
+        "bursts", play->bursts,
+        "worst_round_us", bursts.worst * 1e6, "ns_a_draw", ns,
         "draws_a_second", 1e9 / ns,
         "to_select_and_remove", 1e9 / ns / bare_rate);
 }
@@ -314,13 +379,14 @@ s_measure_decisions (const play_t *play, double bare_rate)
 static json_t *
 s_measure_all_decisions (uint32_t samples, double bare_rate, const char *only)
 {
-    static const struct { uint32_t jobs; bool overlap, staggered, speeds; } plays [] = {
+    static const struct { uint32_t jobs; bool overlap, staggered, speeds, bursts; } plays [] = {
         { .jobs = 1 }, { .jobs = 4 }, { .jobs = 16 }, { .jobs = 64 }, { .jobs = 128 },
         { .jobs = 16, .staggered = true }, { .jobs = 16, .overlap = true },
         { .jobs = 16, .overlap = true, .staggered = true }, { .jobs = 128, .staggered = true },
         { .jobs = 8, .speeds = true }, { .jobs = 32, .speeds = true }, { .jobs = 128, .speeds = true },
         { .jobs = 128, .staggered = true, .speeds = true },
-        { .jobs = 128, .overlap = true, .speeds = true } };
+        { .jobs = 128, .overlap = true, .speeds = true }, { .jobs = 128, .bursts = true },
+        { .jobs = 128, .bursts = true, .staggered = true } };
     json_t *all = json_array ();
     for (int policy = 0; policy < 2; policy++)
         for (size_t index = 0; index < sizeof plays / sizeof *plays; index++) {
@@ -332,7 +398,7 @@ s_measure_all_decisions (uint32_t samples, double bare_rate, const char *only)
                 .samples = plays [index].jobs > 16? samples / 8: samples,
                 .jobs = plays [index].jobs, .overlap = plays [index].overlap,
                 .staggered = plays [index].staggered,
-                .speeds = plays [index].speeds, .epochs = 1.2 };
+                .speeds = plays [index].speeds, .bursts = plays [index].bursts, .epochs = 1.2 };
             json_array_append_new (all, s_measure_decisions (&play, bare_rate));
         }
     return all;
@@ -496,6 +562,53 @@ s_measure_all_changes (uint32_t samples)
     return all;
 }
 
+//  ---- the tree as status shows it
+
+//  How long the sampler's thread takes to make a picture of all jobs, anywhere in their epochs.
+static json_t *
+s_measure_view (sampler_policy_t policy, uint32_t samples, uint32_t jobs, data_kind_t kind)
+{
+    enum { TURNS = 20, ROUNDS = 200 };
+    changes_t self = { .samples = samples, .jobs = jobs, .random = random_from_seed (10) };
+    self.sampler = sampler_new (samples, policy, 11);
+    for (uint32_t job = 0; job < jobs; job++)
+        s_change_join (&self, kind, job, false);
+    times_t times = { .total = 0 };
+    uint32_t numbers [JOBS_MAX], looked_at = 0;
+    for (uint32_t job = 0; job < jobs; job++)
+        numbers [job] = job;
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int round = 0; round < ROUNDS; round++)
+            s_change_round (&self, JOBS_MAX);
+        size_t members;
+        sampler_group (self.sampler, 0, &members);
+        double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
+        sharing_tree_t *tree = sharing_tree_of (self.sampler, numbers, jobs, members == jobs,
+            sharing_tree_ids (sharing_tree_weight (jobs)));
+        s_note_time (&times, begin);
+        looked_at = tree->looked_at;
+        sharing_tree_destroy (&tree);
+    }
+    sampler_destroy (&self.sampler);
+    return json_pack ("{s:s, s:i, s:i, s:s, s:i, s:o}", "policy",
+        policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) samples, "jobs", (int) jobs,
+        "data", s_kind_names [kind], "looked_at", (int) looked_at, "view_ms", s_times (&times, 1e3));
+}
+
+static json_t *
+s_measure_all_views (uint32_t samples)
+{
+    static const uint32_t counts [] = { 2, 5, 20, 128 };
+    json_t *all = json_array ();
+    for (int policy = 0; policy < 2; policy++)
+        for (int kind = 0; kind < DATA_KINDS; kind++)
+            for (size_t index = 0; index < sizeof counts / sizeof *counts; index++)
+                if (!policy || kind == DATA_EQUAL)
+                    json_array_append_new (all, s_measure_view (policy? SAMPLER_POLICY_FOLLOW:
+                        SAMPLER_POLICY_DSA, samples, counts [index], (data_kind_t) kind));
+    return all;
+}
+
 //  Bytes a sample, all structures together, in the second epoch with a full reusable set.
 static json_t *
 s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool scattered)
@@ -594,18 +707,37 @@ s_print_decisions (const json_t *decisions)
 {
     const json_t *each;
     size_t index;
-    printf ("\n%-8s %5s %-38s %12s %14s %22s\n", "policy", "jobs", "data", "ns a draw", "million a s",
+    printf ("\n%-8s %5s %-51s %12s %14s %22s\n", "policy", "jobs", "data", "ns a draw", "million a s",
         "to select and remove");
     json_array_foreach (decisions, index, each) {
         char data [60];
         bool staggered = json_is_true (json_object_get (each, "staggered"));
-        snprintf (data, sizeof data, "%s%s",
-            json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
-            !json_is_true (json_object_get (each, "speeds"))? staggered? ", out of step": ", in step":
-            staggered? ", many speeds, out of step": ", many speeds");
-        printf ("%-8s %5d %-38s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
+        if (json_is_true (json_object_get (each, "bursts")))
+            snprintf (data, sizeof data, "equal, bursts%s, round %.0f us at most",
+                staggered? ", out of step": "", s_real (each, "worst_round_us"));
+        else
+            snprintf (data, sizeof data, "%s%s",
+                json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
+                !json_is_true (json_object_get (each, "speeds"))? staggered? ", out of step": ", in step":
+                staggered? ", many speeds, out of step": ", many speeds");
+        printf ("%-8s %5d %-51s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
             (int) s_real (each, "jobs"), data, s_real (each, "ns_a_draw"),
             s_real (each, "draws_a_second") / 1e6, s_real (each, "to_select_and_remove"));
+    }
+}
+
+static void
+s_print_views (const json_t *views)
+{
+    const json_t *each;
+    size_t index;
+    printf ("\nWho shares what, for status: jobs of many speeds, out of step\n"
+        "%-8s %5s %-14s %12s %10s %10s\n", "policy", "jobs", "data", "ids seen", "mean, ms", "worst, ms");
+    json_array_foreach (views, index, each) {
+        const json_t *time = json_object_get (each, "view_ms");
+        printf ("%-8s %5d %-14s %12d %10.2f %10.2f\n", json_string_value (json_object_get (each, "policy")),
+            (int) s_real (each, "jobs"), json_string_value (json_object_get (each, "data")),
+            (int) s_real (each, "looked_at"), s_real (time, "mean"), s_real (time, "worst"));
     }
 }
 
@@ -636,6 +768,8 @@ s_print (const json_t *report)
         s_print_decisions (part);
     if ((part = json_object_get (report, "changes")))
         s_print_changes (part);
+    if ((part = json_object_get (report, "views")))
+        s_print_views (part);
     if ((part = json_object_get (report, "memory")))
         s_print_memory (part);
 }
@@ -651,6 +785,8 @@ s_measure (uint32_t samples, const char *only)
         json_object_set_new (report, "decisions", s_measure_all_decisions (samples, bare, only));
     if (!only || strcmp (only, "changes") == 0)
         json_object_set_new (report, "changes", s_measure_all_changes (samples));
+    if (!only || strcmp (only, "views") == 0)
+        json_object_set_new (report, "views", s_measure_all_views (samples));
     if (!only || strcmp (only, "memory") == 0)
         json_object_set_new (report, "memory", s_measure_all_memory ());
     return report;
@@ -666,8 +802,9 @@ static const option_row_t s_rows [] = {
     { "samples", "N", OPTION_AT (options_t, samples),
         "of the data set that jobs draw from (default: 1280000; at least 1000)", 1000, 100000000 },
     { "only", "PART", OPTION_AT (options_t, only),
-        "inserts, dsa, follow (draws under that policy), changes or memory (default: all of these)",
-        .choices = OPTION_CHOICES ("inserts", "dsa", "follow", "changes", "memory") },
+        "inserts, dsa, follow (draws under that policy), changes, views (what status costs) or memory\n"
+        "(default: all of these)",
+        .choices = OPTION_CHOICES ("inserts", "dsa", "follow", "changes", "views", "memory") },
     { "json", NULL, OPTION_AT (options_t, json), "one JSON object instead of tables" }
 };
 

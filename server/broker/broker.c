@@ -12,6 +12,7 @@
 #include "patience.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
+#include "sharing_view.h"
 #include "tenant.h"
 #include "version.h"
 #include "xalloc.h"
@@ -48,6 +49,7 @@ s_dataset_destroy (dataset_t *dataset)
 {
     bad_forget (dataset);
     raw_prefetch_destroy (dataset);
+    sharing_view_forget (dataset);
     sampler_destroy (&dataset->sampler);
     free (dataset);
 }

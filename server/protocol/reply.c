@@ -261,6 +261,8 @@ reply_explained (const reply_explained_t *explained, const char *name, json_t *o
     s_put (object, "version", s_number_if (!explained->has_no_version, explained->version));
     s_put (object, "prepared_for", is_placed? json_integer (explained->prepared_for): json_null ());
     s_put (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
+    if (explained->sharing)
+        s_put (object, "sharing", json_text (explained->sharing));
     s_put (object, "operations", operations);
     return s_finish (object);
 }

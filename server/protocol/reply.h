@@ -84,6 +84,7 @@ typedef struct {
     uint32_t version;           //  its draw number
     uint32_t prepared_for;      //  jobs that the version has served
     bool is_reused;             //  it existed when this job drew the sample
+    char *sharing;              //  a sentence: where the job stands in the sampling tree; NULL: none
 } reply_explained_t;
 
 //  name: the sample's; bytes that are not UTF-8 become U+FFFD.  operations: an array; takes its reference.

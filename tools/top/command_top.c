@@ -15,6 +15,7 @@
 #include "complain.h"
 #include "option.h"
 #include "top.h"
+#include "tree_answer.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
@@ -122,6 +123,20 @@ s_write_table (top_t *self, top_kind_t kind)
     return true;
 }
 
+//  "  shared train: 3 jobs share: .."
+static void
+s_write_shared (const top_t *self)
+{
+    size_t index;
+    const json_t *dataset;
+    json_array_foreach (json_object_get (self->now, "datasets"), index, dataset) {
+        char text [WORDS_BYTES];
+        tree_answer_summary (self->now, dataset, text, sizeof text);
+        if (*text)
+            printf ("  shared %s: %s\n", answer_text (dataset, "name"), text);
+    }
+}
+
 static int
 s_write_lines (top_t *self)
 {
@@ -147,6 +162,7 @@ s_write_lines (top_t *self)
         for (top_kind_t kind = TOP_DATA; kind < TOP_KINDS; kind++)
             if (!s_write_table (self, kind))
                 return 1;
+        s_write_shared (self);
         if (fflush (stdout) != 0)
             return 1;
         nanosleep (&pause, NULL);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "answer.h"
 #include "plural.h"
+#include "tree_answer.h"
 #include "utf8.h"
 
 static void __attribute__ ((format (printf, 2, 3)))
@@ -192,6 +193,11 @@ top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t
     else
         snprintf (text, text_bytes, "%.0f %% of its samples served other jobs too, order %s, %.0f samples "
             "taken", 100 * row->shared, answer_text (job, "order"), answer_real (job, "consumed_samples"));
+    char others [TOP_TEXT_BYTES];
+    tree_answer_words (self->now, (double) row->job, others, sizeof others);
+    size_t used = strlen (text);
+    if (*others && !*little)
+        snprintf (text + used, text_bytes - used, "; %s", others);
 }
 
 //  ---- data, workers, tenants and members
@@ -353,6 +359,8 @@ s_put_dataset (const top_view_t *view, const json_t *dataset, const json_t *befo
     if (*reason)
         utf8_visible (reason, strlen (reason), row->words, sizeof row->words);
     else
+        tree_answer_summary (view->now, dataset, row->words, sizeof row->words);
+    if (!*row->words)
         snprintf (row->words, sizeof row->words, "all of its samples that were read are good");
 }
 

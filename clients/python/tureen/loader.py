@@ -329,8 +329,8 @@ class Loader(Owned):
 
     def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
         """What was done to a sample that is in one of the batches at hand (docs/protocol.md, EXPLAIN_REPLY);
-        of order "seeded" to any sample in any epoch.  None: the newest such batch.  Any thread may ask, while
-        iterating.
+        of order "seeded" to any sample in any epoch.  None: the newest such batch.  "sharing" says how
+        much of what the job still has to draw other jobs need, too.  Any thread may ask, while iterating.
 
         RequestRefused with code unknown_sample where no batch at hand holds it; LoaderClosed where no job is
         running.

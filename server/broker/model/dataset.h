@@ -89,6 +89,7 @@ typedef struct {
 } patience_t;
 
 typedef struct raw_prefetch raw_prefetch_t;     //  raw_prefetch.h
+typedef struct sharing_picture sharing_picture_t;       //  sharing_view.c
 
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
@@ -105,6 +106,7 @@ struct dataset {
     bad_sample_t *bad;                      //  in the order in which they were found
     size_t bad_named, bad_room, bad_told;   //  told: dataset_next_bad
     patience_t patience;
+    sharing_picture_t *pictures;            //  sharing trees that status told lately
 };
 
 //  How many more may be added.  Removed ones count until dataset_next_removed tells.

@@ -13,6 +13,7 @@
 #include "lookahead.h"
 #include "patience.h"
 #include "raw_prefetch.h"
+#include "sharing_view.h"
 #include "steps.h"
 #include "tenant.h"
 #include "version.h"
@@ -171,9 +172,13 @@ static json_t *
 s_datasets (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *list = json_array ();
+    sharing_view_room_t room = sharing_view_room (self, tenant);
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (!self->datasets [index]->is_removed && tenant_may_use (tenant, self->datasets [index]))
-            json_array_append_new (list, s_dataset (self, self->datasets [index], tenant == NULL, now_ms));
+        if (!self->datasets [index]->is_removed && tenant_may_use (tenant, self->datasets [index])) {
+            json_t *object = s_dataset (self, self->datasets [index], tenant == NULL, now_ms);
+            sharing_view_describe (self->datasets [index], tenant, room, now_ms, object);
+            json_array_append_new (list, object);
+        }
     return list;
 }
 

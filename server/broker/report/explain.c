@@ -1,5 +1,8 @@
 #include "explain.h"
+#include <stdlib.h>
 #include "job.h"
+#include "sharing_view.h"
+#include "tenant.h"
 #include "version.h"
 
 //  A row that holds the sample, and where its batch is.
@@ -103,6 +106,7 @@ explain_sample (broker_t *self, job_t *job, const request_explain_t *request, ex
     const class_t *class = version_set_user (job->consumer.kind);
     //  Jobs of several tenants influence the number, and none may learn of another tenant's.
     explanation->reply.has_no_version = self->tenant_count > 1 && !class->is_apart;
+    explanation->reply.sharing = sharing_view_words (job, tenant_limits_apply (self)? job->tenant: NULL);
     explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->reply.version,
         .id = request->id };
     return true;
@@ -112,4 +116,5 @@ void
 explain_clear (explanation_t *self)
 {
     pipeline_destroy (&self->pipeline);
+    free (self->reply.sharing);
 }

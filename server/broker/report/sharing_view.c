@@ -1,0 +1,323 @@
+#include "sharing_view.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "job.h"
+#include "sharing_tree.h"
+#include "tenant.h"
+#include "xalloc.h"
+
+enum {
+    PAIRS_MAX = SHARING_VIEW_JOBS_MAX * (SHARING_VIEW_JOBS_MAX - 1) / 2,
+    WORDS_BYTES = 4096, WORDS_JOBS_MAX = 5,
+    WORDS_SHARE = 4             //  EXPLAIN looks at this part of the ids that status looks at
+};
+
+//  Trees as a viewer saw them.
+struct sharing_picture {
+    sharing_picture_t *next;
+    const tenant_t *tenant;
+    int64_t made_ms;
+    uint64_t jobs [SAMPLER_JOBS_MAX];           //  by number in the sampler: id of a job in a tree; 0: none
+    sharing_tree_t *trees [SAMPLER_JOBS_MAX];
+    size_t count;
+};
+
+//  ---- which jobs are in trees
+
+static bool
+s_is_seen (const job_t *job, const tenant_t *tenant)
+{
+    return job && (!tenant || job->tenant == tenant);
+}
+
+//  Under `follow`, jobs that the strata have no room for draw apart.
+static bool
+s_is_in_tree (const job_t *job, const tenant_t *tenant)
+{
+    return s_is_seen (job, tenant) && job->asked.order == SAMPLER_ORDER_SHARED
+        && (job->broker->options.policy == SAMPLER_POLICY_DSA || job->consumer.follows);
+}
+
+//  The members of a list that are in the viewer's trees.
+static size_t
+s_choose (const dataset_t *dataset, const tenant_t *tenant, const uint32_t *members, size_t count,
+    uint32_t *chosen)
+{
+    size_t filled = 0;
+    for (size_t index = 0; index < count; index++)
+        if (s_is_in_tree (dataset->jobs [members [index]], tenant))
+            chosen [filled++] = members [index];
+    return filled;
+}
+
+//  All of the data set's.
+static size_t
+s_choose_all (const dataset_t *dataset, const tenant_t *tenant, uint32_t *chosen)
+{
+    uint32_t numbers [SAMPLER_JOBS_MAX];
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
+        numbers [number] = number;
+    return s_choose (dataset, tenant, numbers, SAMPLER_JOBS_MAX, chosen);
+}
+
+sharing_view_room_t
+sharing_view_room (const broker_t *self, const tenant_t *tenant)
+{
+    size_t counts [BROKER_DATASETS_MAX] = { 0 }, pairs = PAIRS_MAX + 1, jobs = SHARING_VIEW_JOBS_MAX + 1;
+    uint32_t chosen [SAMPLER_JOBS_MAX];
+    uint64_t weight = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        counts [index] = s_choose_all (self->datasets [index], tenant, chosen);
+        weight += sharing_tree_weight (counts [index]);
+    }
+    while (pairs > PAIRS_MAX) {
+        jobs--;
+        pairs = 0;
+        for (size_t index = 0; index < self->dataset_count; index++) {
+            size_t told = counts [index] < jobs? counts [index]: jobs;
+            pairs += told? told * (told - 1) / 2: 0;
+        }
+    }
+    return (sharing_view_room_t) { .ids_max = sharing_tree_ids (weight), .pair_jobs = jobs };
+}
+
+//  ---- pictures
+
+static sharing_picture_t *
+s_make (const dataset_t *dataset, const tenant_t *tenant, uint64_t ids_max, int64_t now_ms)
+{
+    sharing_picture_t *self = xalloc_memory (calloc (1, sizeof *self));
+    self->tenant = tenant;
+    self->made_ms = now_ms;
+    uint32_t jobs [SAMPLER_JOBS_MAX];
+    size_t groups = tenant? 1: sampler_group_count (dataset->sampler);
+    for (size_t group = 0; group < groups; group++) {
+        size_t members = 0;
+        const uint32_t *member = tenant? NULL: sampler_group (dataset->sampler, group, &members);
+        size_t count = tenant? s_choose_all (dataset, tenant, jobs):
+            s_choose (dataset, NULL, member, members, jobs);
+        for (size_t index = 0; index < count; index++)
+            self->jobs [jobs [index]] = dataset->jobs [jobs [index]]->id;
+        if (count > 0)
+            self->trees [self->count++] = sharing_tree_of (dataset->sampler, jobs, count,
+                tenant == NULL && count == members, ids_max);
+    }
+    return self;
+}
+
+static void
+s_destroy (sharing_picture_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        sharing_tree_destroy (&self->trees [index]);
+    free (self);
+}
+
+//  No job has come, gone or taken another's number since.
+static bool
+s_is_of_now (const sharing_picture_t *self, const dataset_t *dataset, int64_t now_ms)
+{
+    if (now_ms < self->made_ms || now_ms >= self->made_ms + SHARING_VIEW_MS)
+        return false;
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        const job_t *job = dataset->jobs [number];
+        if (self->jobs [number] != (s_is_in_tree (job, self->tenant)? job->id: 0))
+            return false;
+    }
+    return true;
+}
+
+//  Frees all pictures that are of before.
+static const sharing_picture_t *
+s_picture (dataset_t *dataset, const tenant_t *tenant, uint64_t ids_max, int64_t now_ms)
+{
+    const sharing_picture_t *found = NULL;
+    for (sharing_picture_t **next = &dataset->pictures; *next; ) {
+        sharing_picture_t *picture = *next;
+        if (s_is_of_now (picture, dataset, now_ms)) {
+            found = picture->tenant == tenant? picture: found;
+            next = &picture->next;
+            continue;
+        }
+        *next = picture->next;
+        s_destroy (picture);
+    }
+    if (found)
+        return found;
+    sharing_picture_t *made = s_make (dataset, tenant, ids_max, now_ms);
+    made->next = dataset->pictures;
+    dataset->pictures = made;
+    return made;
+}
+
+void
+sharing_view_forget (dataset_t *dataset)
+{
+    while (dataset->pictures) {
+        sharing_picture_t *picture = dataset->pictures;
+        dataset->pictures = picture->next;
+        s_destroy (picture);
+    }
+}
+
+//  ---- as JSON
+
+static json_int_t
+s_job_at (const sharing_picture_t *picture, const sharing_tree_t *tree, size_t place)
+{
+    return (json_int_t) picture->jobs [tree->places [place].job];
+}
+
+static json_t *
+s_vertices (const sharing_picture_t *picture, const sharing_tree_t *tree)
+{
+    json_t *list = json_array ();
+    for (size_t place = 0; place < tree->on_path; place++) {
+        const sharing_place_t *here = &tree->places [place];
+        json_array_append_new (list, json_pack ("{s:I, s:o, s:I, s:{s:I, s:I, s:I}}",
+            "size", (json_int_t) here->vertex,
+            "parent", place? json_integer ((json_int_t) place - 1): json_null (),
+            "jobs", (json_int_t) (tree->on_path - place),
+            "leaf", "job", s_job_at (picture, tree, place), "size", (json_int_t) here->leaf,
+            "remaining", (json_int_t) here->remaining));
+    }
+    return list;
+}
+
+static json_t *
+s_off_path (const sharing_picture_t *picture, const sharing_tree_t *tree)
+{
+    json_t *list = json_array ();
+    for (size_t place = tree->on_path; place < tree->count; place++)
+        json_array_append_new (list, json_pack ("{s:I, s:I}", "job", s_job_at (picture, tree, place),
+            "remaining", (json_int_t) tree->places [place].remaining));
+    return list;
+}
+
+//  Of the first so many jobs.  A row for each of them: what it shares with each one before it.
+static json_t *
+s_pairs (const sharing_picture_t *picture, const sharing_tree_t *tree, size_t pair_jobs)
+{
+    json_t *jobs = json_array (), *common = json_array ();
+    size_t told = tree->count < pair_jobs? tree->count: pair_jobs;
+    for (size_t place = 0; place < told; place++) {
+        json_t *row = json_array ();
+        for (size_t other = 0; other < place; other++)
+            json_array_append_new (row,
+                json_integer ((json_int_t) sharing_tree_common (tree, place, other)));
+        json_array_append_new (jobs, json_integer (s_job_at (picture, tree, place)));
+        json_array_append_new (common, row);
+    }
+    size_t all = tree->count * (tree->count - 1) / 2;
+    return json_pack ("{s:o, s:o, s:I}", "jobs", jobs, "common", common, "left_out",
+        (json_int_t) (all - told * (told? told - 1: 0) / 2));
+}
+
+void
+sharing_view_describe (dataset_t *dataset, const tenant_t *tenant, sharing_view_room_t room, int64_t now_ms,
+    json_t *object)
+{
+    const sharing_picture_t *picture = s_picture (dataset, tenant, room.ids_max, now_ms);
+    json_t *trees = json_array (), *alone = json_array ();
+    for (size_t index = 0; index < picture->count; index++) {
+        const sharing_tree_t *tree = picture->trees [index];
+        json_array_append_new (trees, json_pack ("{s:b, s:I, s:I, s:o, s:o, s:o}", "kept", tree->is_kept,
+            "ids", (json_int_t) tree->ids, "looked_at", (json_int_t) tree->looked_at,
+            "vertices", s_vertices (picture, tree), "off_path", s_off_path (picture, tree),
+            "pairs", s_pairs (picture, tree, room.pair_jobs)));
+    }
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        const job_t *job = dataset->jobs [number];
+        if (s_is_seen (job, tenant) && !s_is_in_tree (job, tenant))
+            json_array_append_new (alone, json_integer ((json_int_t) job->id));
+    }
+    json_object_set_new (object, "sharing_trees", trees);
+    json_object_set_new (object, "drawing_alone", alone);
+}
+
+//  ---- in words
+
+static void __attribute__ ((format (printf, 2, 3)))
+s_add (char *text, const char *format, ...)
+{
+    size_t used = strlen (text);
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text + used, WORDS_BYTES - used, format, arguments);
+    va_end (arguments);
+}
+
+//  "1200 with job 5 ('beta'), 900 with job 7 and 3 with 12 others": the largest ones first.
+static void
+s_add_shares (char *text, const dataset_t *dataset, const sharing_tree_t *tree, size_t place)
+{
+    bool is_told [SAMPLER_JOBS_MAX] = { false };
+    size_t others = tree->count - 1;
+    is_told [place] = true;
+    for (size_t turn = 0; turn < others && turn < WORDS_JOBS_MAX; turn++) {
+        size_t most = tree->count;
+        for (size_t other = 0; other < tree->count; other++)
+            if (!is_told [other] && (most == tree->count || sharing_tree_common (tree, place, other)
+                    > sharing_tree_common (tree, place, most)))
+                most = other;
+        const job_t *job = dataset->jobs [tree->places [most].job];
+        is_told [most] = true;
+        s_add (text, "%s%llu with job %llu", turn == 0? "": turn + 1 == others? " and ": ", ",
+            (unsigned long long) sharing_tree_common (tree, place, most), (unsigned long long) job->id);
+        if (*job->asked.name)
+            s_add (text, " ('%s')", job->asked.name);
+    }
+    if (others > WORDS_JOBS_MAX)
+        s_add (text, ", and no more with each of %zu others", others - WORDS_JOBS_MAX);
+}
+
+static void
+s_add_place (char *text, const dataset_t *dataset, const sharing_tree_t *tree, size_t place)
+{
+    const sharing_place_t *here = &tree->places [place];
+    if (place < tree->on_path)
+        s_add (text, "the job stands at place %zu of %zu in the tree of data set '%s'", place + 1,
+            tree->on_path, dataset->name);
+    else
+        s_add (text, "the job stands beside the tree of data set '%s' and draws alone for now, as it draws "
+            "rarely or is at its epoch's end", dataset->name);
+    s_add (text, "; of the %llu samples that it has to draw in this epoch it shares %s",
+        (unsigned long long) here->remaining, tree->looked_at < tree->ids? "about ": "");
+    s_add_shares (text, dataset, tree, place);
+    if (place < tree->on_path)
+        s_add (text, "; %llu are in its leaf", (unsigned long long) here->leaf);
+}
+
+char *
+sharing_view_words (const job_t *job, const tenant_t *tenant)
+{
+    static const char *const orders [] = { "shared", "private", "list", "seeded" };
+    const dataset_t *dataset = job->dataset;
+    char *text = xalloc_memory (calloc (1, WORDS_BYTES));
+    if (!s_is_in_tree (job, tenant)) {
+        if (job->asked.order == SAMPLER_ORDER_SHARED)
+            s_add (text, "the job draws apart, in no tree: its data would split the data set into too many "
+                "strata");
+        else
+            s_add (text, "the job draws by itself, in no tree: order %s", orders [job->asked.order]);
+        return text;
+    }
+    uint32_t jobs [SAMPLER_JOBS_MAX];
+    uint64_t ids_max = sharing_tree_ids (WORDS_SHARE
+        * sharing_tree_weight (s_choose_all (dataset, tenant, jobs)));
+    sharing_picture_t *picture = s_make (dataset, tenant, ids_max, 0);
+    for (size_t index = 0; index < picture->count; index++) {
+        const sharing_tree_t *tree = picture->trees [index];
+        for (size_t place = 0; place < tree->count; place++)
+            if (tree->places [place].job == job->consumer.sampler_job && tree->count > 1)
+                s_add_place (text, dataset, tree, place);
+    }
+    if (!*text)
+        s_add (text, "the job is alone in its tree: no other one of order shared has samples in common with "
+            "it");
+    s_destroy (picture);
+    return text;
+}

@@ -1,0 +1,233 @@
+#include "tree_answer.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "answer.h"
+#include "plural.h"
+
+enum { LINES_JOBS = 8, WORDS_JOBS = 3 };
+
+static const json_t *
+s_list (const json_t *object, const char *key)
+{
+    const json_t *list = json_object_get (object, key);
+    return json_is_array (list)? list: NULL;
+}
+
+size_t
+tree_answer_jobs (const json_t *tree)
+{
+    return json_array_size (s_list (tree, "vertices")) + json_array_size (s_list (tree, "off_path"));
+}
+
+double
+tree_answer_remaining (const json_t *tree, double job)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach (s_list (tree, "vertices"), index, item)
+        if (answer_real (json_object_get (item, "leaf"), "job") == job)
+            return answer_real (json_object_get (item, "leaf"), "remaining");
+    json_array_foreach (s_list (tree, "off_path"), index, item)
+        if (answer_real (item, "job") == job)
+            return answer_real (item, "remaining");
+    return -1;
+}
+
+const json_t *
+tree_answer_of (const json_t *status, double job)
+{
+    size_t index, number;
+    const json_t *dataset, *tree;
+    json_array_foreach (s_list (status, "datasets"), index, dataset)
+        json_array_foreach (s_list (dataset, "sharing_trees"), number, tree)
+            if (tree_answer_remaining (tree, job) >= 0)
+                return tree;
+    return NULL;
+}
+
+double
+tree_answer_common (const json_t *tree, double job, double other)
+{
+    const json_t *pairs = json_object_get (tree, "pairs"), *item;
+    size_t index, none = json_array_size (s_list (pairs, "jobs")), a = none, b = none;
+    json_array_foreach (s_list (pairs, "jobs"), index, item) {
+        a = json_number_value (item) == job? index: a;
+        b = json_number_value (item) == other? index: b;
+    }
+    if (a == b || a == none || b == none)
+        return -1;
+    item = json_array_get (json_array_get (s_list (pairs, "common"), a > b? a: b), a > b? b: a);
+    return json_is_number (item)? json_number_value (item): -1;
+}
+
+//  The job that shares most with this one of those that share less than `below`, or as much and come later.
+static double
+s_next (const json_t *tree, double job, double below, double after)
+{
+    size_t index;
+    const json_t *item;
+    double found = -1, most = -1;
+    json_array_foreach (s_list (json_object_get (tree, "pairs"), "jobs"), index, item) {
+        double other = json_number_value (item), common = tree_answer_common (tree, job, other);
+        bool is_later = common < below || (common == below && other > after);
+        if (common >= 0 && is_later && (common > most || (common == most && other < found))) {
+            most = common;
+            found = other;
+        }
+    }
+    return found;
+}
+
+double
+tree_answer_most (const json_t *tree, double job)
+{
+    return s_next (tree, job, 1e300, -1);
+}
+
+const char *
+tree_answer_name (const json_t *status, double job, char text [TREE_ANSWER_NAME_BYTES])
+{
+    size_t index;
+    const json_t *item;
+    snprintf (text, TREE_ANSWER_NAME_BYTES, "job %.0f", job);
+    json_array_foreach (s_list (status, "jobs"), index, item)
+        if (answer_real (item, "job") == job && *answer_text (item, "name"))
+            snprintf (text, TREE_ANSWER_NAME_BYTES, "%s", answer_text (item, "name"));
+    return text;
+}
+
+static void __attribute__ ((format (printf, 3, 4)))
+s_add (char *text, size_t text_bytes, const char *format, ...)
+{
+    size_t used = strlen (text);
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text + used, text_bytes - used, format, arguments);
+    va_end (arguments);
+}
+
+void
+tree_answer_words (const json_t *status, double job, char *text, size_t text_bytes)
+{
+    const json_t *tree = tree_answer_of (status, job);
+    double remaining = tree_answer_remaining (tree, job), below = 1e300, after = -1;
+    text [0] = 0;
+    for (size_t turn = 0; turn < WORDS_JOBS && remaining > 0; turn++) {
+        char name [TREE_ANSWER_NAME_BYTES];
+        double other = s_next (tree, job, below, after), common = tree_answer_common (tree, job, other);
+        if (common <= 0)
+            break;
+        s_add (text, text_bytes, turn? ", %s %.0f %%": "%s needs %.0f %% of what it has to draw",
+            tree_answer_name (status, other, name), 100 * common / remaining);
+        below = common;
+        after = other;
+    }
+}
+
+//  The pair that shares most.
+static double
+s_largest_pair (const json_t *tree, double *one_p, double *other_p)
+{
+    size_t index;
+    const json_t *item;
+    double most = -1;
+    json_array_foreach (s_list (json_object_get (tree, "pairs"), "jobs"), index, item) {
+        double job = json_number_value (item), other = tree_answer_most (tree, job);
+        double common = tree_answer_common (tree, job, other);
+        if (common <= most)
+            continue;
+        most = common;
+        *one_p = job;
+        *other_p = other;
+    }
+    return most;
+}
+
+void
+tree_answer_summary (const json_t *status, const json_t *dataset, char *text, size_t text_bytes)
+{
+    size_t index;
+    const json_t *tree;
+    text [0] = 0;
+    json_array_foreach (s_list (dataset, "sharing_trees"), index, tree) {
+        char name [TREE_ANSWER_NAME_BYTES], beside [TREE_ANSWER_NAME_BYTES];
+        double one = 0, other = 0;
+        if (tree_answer_jobs (tree) < 2)
+            continue;
+        double all = answer_real (json_array_get (s_list (tree, "vertices"), 0), "size");
+        double most = s_largest_pair (tree, &one, &other);
+        s_add (text, text_bytes, "%s%zu jobs share: %.0f sample%s all %zu have to draw", *text? "; ": "",
+            tree_answer_jobs (tree), all, plural ((uint64_t) all),
+            json_array_size (s_list (tree, "vertices")));
+        if (most > 0)
+            s_add (text, text_bytes, ", most %.0f by %s and %s", most, tree_answer_name (status, one, name),
+                tree_answer_name (status, other, beside));
+    }
+}
+
+static void
+s_print_vertex (const json_t *vertex, size_t place, size_t depth)
+{
+    double jobs = answer_real (vertex, "jobs");
+    printf ("    %*s%.0f%s ", 2 * (int) depth, "", answer_real (vertex, "size"), place? " more": "");
+    if (place > 0 && jobs == 1)
+        printf ("by the job below\n");
+    else
+        printf ("by all %.0f jobs%s\n", jobs, place? " below": "");
+}
+
+static void
+s_print_leaf (const json_t *status, const json_t *tree, const json_t *leaf, size_t depth)
+{
+    char name [TREE_ANSWER_NAME_BYTES];
+    double job = answer_real (leaf, "job"), most = tree_answer_most (tree, job);
+    printf ("    %*s- job %.0f", 2 * (int) depth, "", job);
+    tree_answer_name (status, job, name);
+    if (strncmp (name, "job ", 4) != 0)
+        printf (" (%s)", name);
+    printf (": %.0f to draw, %.0f in its leaf", answer_real (leaf, "remaining"), answer_real (leaf, "size"));
+    if (most >= 0)
+        printf ("; most with job %.0f: %.0f", most, tree_answer_common (tree, job, most));
+    printf ("\n");
+}
+
+static void
+s_print_tree (const json_t *status, const json_t *tree)
+{
+    size_t place, depth = 0;
+    const json_t *vertex, *off;
+    double looked_at = answer_real (tree, "looked_at");
+    printf ("  who shares what: samples that %zu jobs still have to draw (", tree_answer_jobs (tree));
+    if (looked_at < answer_real (tree, "ids"))
+        printf ("estimated from %.0f, ", looked_at);
+    printf (json_is_true (json_object_get (tree, "kept"))? "the tree that draws are made from)\n":
+        "made to be looked at)\n");
+    json_array_foreach (s_list (tree, "vertices"), place, vertex) {
+        if (place == LINES_JOBS)
+            break;
+        if (place == 0 || answer_real (vertex, "size") > 0) {
+            depth += place > 0;
+            s_print_vertex (vertex, place, depth);
+        }
+        s_print_leaf (status, tree, json_object_get (vertex, "leaf"), depth);
+    }
+    if (json_array_size (s_list (tree, "vertices")) > LINES_JOBS)
+        printf ("    and %zu jobs more: `tureen status --json`, or the page (serve --http)\n",
+            json_array_size (s_list (tree, "vertices")) - LINES_JOBS);
+    json_array_foreach (s_list (tree, "off_path"), place, off)
+        printf ("%s%.0f", place? ", ": "    beside the tree now, drawing alone: job ",
+            answer_real (off, "job"));
+    if (place > 0)
+        printf ("\n");
+}
+
+void
+tree_answer_print (const json_t *status, const json_t *dataset)
+{
+    size_t index;
+    const json_t *tree;
+    json_array_foreach (s_list (dataset, "sharing_trees"), index, tree)
+        if (tree_answer_jobs (tree) > 1)
+            s_print_tree (status, tree);
+}
