@@ -289,6 +289,69 @@ class Shown(SystemTest):
             self.assertIn("dygraph", page)
             self.assertRegex(page, r'id="trouble"[^>]*></div>')
 
+    def test_the_tree_on_the_page(self):
+        """Vertices with their sizes, jobs at the leaves, and each pair, as status tells them; what a job is
+        called is no markup."""
+        with self.watched("--policy", "dsa") as (server, http):
+            for name, subset in (("<i>one</i>", "0:100"), ("two", "50:200"), ("three", "0:200")):
+                server.read(batch=8, epochs=0, rate=1, name=name, subset=subset)
+                wait_until("it holds its batches", lambda: (server.job_status(name) or {"window": {
+                    "sent_batches": 0}})["window"]["sent_batches"] >= 2)
+            page, console = page_in_browser(server.folder, "http://localhost:%d/" % http.port)
+            self.assertEqual(console, [])
+            (tree,) = http.json("/status.json")["datasets"][0]["sharing_trees"]
+            names = {job["job"]: job["name"] for job in http.json("/status.json")["jobs"]}
+            self.assertIn("<h2>train: 3 jobs</h2>", page)
+            self.assertIn("Draws are made from this tree.", page)
+            self.assertRegex(page, '<td class="size" colspan="4">[0-9]+ for (all 3|both) jobs</td>')
+            self.assertEqual(page.count("<svg"), page.count("</svg>"))
+            self.assertGreaterEqual(page.count("<circle"), 2)
+            rows = re.findall(r'data-job="([0-9]+)".*?<td class="name" title="(.*?)">(.*?)</td>', page)
+            self.assertEqual(sorted(int(row[0]) for row in rows), sorted(tree["pairs"]["jobs"]))
+            for number, title, text in rows:
+                self.assertEqual(title.replace("&lt;", "<").replace("&gt;", ">"), names[int(number)])
+                self.assertEqual(text.replace("&lt;", "<").replace("&gt;", ">"), names[int(number)])
+            self.assertNotIn("<i>one", page)
+            self.assertEqual(len(re.findall(r"<td[^>]*>[0-9]+ \([0-9]+ %\)</td>", page)), 6)
+
+    def test_the_tree_is_clicked(self):
+        """A click, and Enter, say in words what a job shares with each other; many jobs are a picture."""
+        with self.watched() as (server, http), self.browser(server.folder) as browser:
+            def words():
+                return browser.execute_script(
+                    "return document.querySelector('#sharing section > p').textContent")
+
+            def act(name, done):
+                browser.execute_script(
+                    "const row = [...document.querySelectorAll('#sharing .tree tr.pick')]"
+                    ".find(row => row.cells[1].textContent === arguments[0]);" + done, name)
+
+            def left(name):
+                (tree,) = server.status()["datasets"][0]["sharing_trees"]
+                return next(vertex["leaf"]["remaining"] for vertex in tree["vertices"]
+                            if vertex["leaf"]["job"] == server.job_status(name)["job"])
+            server.read(batch=8, epochs=0, rate=1, name="one", subset="0:100")
+            server.read(batch=8, epochs=0, rate=1, name="two")
+            wait_until("they are there", lambda: len(server.job_names()) == 2)
+            browser.get("http://localhost:%d/" % http.port)
+            wait_until("they are shown", lambda: len(browser.find_elements(
+                "css selector", "#sharing .tree tr.pick")) == 2)
+            self.assertEqual(words(), "Pick a job to read what it shares with each other.")
+            act("one", "row.click()")
+            self.assertRegex(words(), r"^one has [0-9]+ samples to draw\. Of these two needs [0-9]+ "
+                                      r"\([0-9]+ %\)\.$")
+            act("two", "row.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))")
+            wait_until("it is of now", lambda: words().startswith(
+                "two has %d samples to draw. Of these one needs " % left("two")))
+            act("two", "row.click()")
+            self.assertEqual(words(), "Pick a job to read what it shares with each other.")
+            self.assertFalse(browser.find_element("css selector", "#sharing canvas").is_displayed())
+            for number in range(12):
+                server.read(batch=8, epochs=0, rate=1, name="more %d" % number)
+            wait_until("they are a picture", lambda: browser.find_element(
+                "css selector", "#sharing canvas").is_displayed())
+            self.assertEqual(browser.get_log("browser"), [])
+
     @contextlib.contextmanager
     def browser(self, folder):
         """One to click in; nothing where there is none."""

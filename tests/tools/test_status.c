@@ -50,9 +50,43 @@ test_long_tasks (void **state)
     assert_null (strstr (reading_out, "a thread"));
 }
 
+#define LEAF(JOB, SIZE, REMAINING) "{\"job\":" JOB ",\"size\":" SIZE ",\"remaining\":" REMAINING "}"
+
+//  Ten jobs, one of them beside the path: a line each, but for those that are too many.
+static void
+test_trees (void **state)
+{
+    (void) state;
+    static const char rest [] = ",{\"size\":0,\"parent\":1,\"jobs\":5,\"leaf\":" LEAF ("9", "1", "61") "}";
+    char status [2000] = "{\"version\":\"0.1.0\",\"uptime_seconds\":90.0,"
+        "\"jobs\":[{\"job\":3,\"name\":\"a\"}],"
+        "\"datasets\":[{\"name\":\"t\",\"samples\":99,\"sharing_trees\":[{\"kept\":false,\"ids\":99,"
+        "\"looked_at\":64,\"vertices\":[{\"size\":20,\"parent\":null,\"jobs\":9,"
+        "\"leaf\":" LEAF ("3", "7", "27") "},{\"size\":40,\"parent\":0,\"jobs\":8,\"leaf\":" LEAF ("4", "0", "60") "}";
+    for (int job = 0; job < 7; job++)
+        strcat (status, rest);
+    strcat (status, "],\"off_path\":[{\"job\":5,\"remaining\":2}],"
+        "\"pairs\":{\"jobs\":[3,4],\"common\":[[],[19]]}}]}]}");
+    s_show (status);
+    static const char *const lines [] = {
+        "\n  who shares what: samples that 10 jobs still have to draw (estimated from 64, made to be looked "
+            "at)\n"
+            "    20 by all 9 jobs\n"
+            "    - job 3 (a): 27 to draw, 7 in its leaf; most with job 4: 19\n"
+            "      40 more by all 8 jobs below\n"
+            "      - job 4: 60 to draw, 0 in its leaf; most with job 3: 19\n"
+            "      - job 9: 61 to draw, 1 in its leaf\n",
+        "\n    and 1 more: `tureen status --json`, or the page (serve --http)\n"
+            "    beside the tree now, drawing alone: job 5\n"
+    };
+    for (size_t index = 0; index < sizeof lines / sizeof *lines; index++)
+        if (!strstr (reading_out, lines [index]))
+            fail_msg ("no \"%s\" in: %s", lines [index], reading_out);
+}
+
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_long_tasks) };
+    const struct CMUnitTest tests [] = { cmocka_unit_test (test_long_tasks), cmocka_unit_test (test_trees) };
     return cmocka_run_group_tests (tests, reading_set_up, reading_tear_down);
 }

@@ -213,7 +213,7 @@ s_print_tree (const json_t *status, const json_t *tree)
         s_print_leaf (status, tree, json_object_get (vertex, "leaf"), depth);
     }
     if (json_array_size (s_list (tree, "vertices")) > LINES_JOBS)
-        printf ("    and %zu jobs more: `tureen status --json`, or the page (serve --http)\n",
+        printf ("    and %zu more: `tureen status --json`, or the page (serve --http)\n",
             json_array_size (s_list (tree, "vertices")) - LINES_JOBS);
     json_array_foreach (s_list (tree, "off_path"), place, off)
         printf ("%s%.0f", place? ", ": "    beside the tree now, drawing alone: job ",

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "answer.h"
 #include "top.h"
+#include "tree_answer.h"
 
 static json_t *
 s_status (double uptime, int delivered)
@@ -174,12 +175,93 @@ a_key_that_moves_the_terminal (void **state)
     json_decref (wanted);
 }
 
+//  Two jobs and one beside the path; the third has no name.
+static json_t *
+s_with_tree (void)
+{
+    json_t *status = s_status (10, 1000);
+    json_array_append_new (json_object_get (status, "jobs"), json_pack ("{s:i, s:s, s:s}", "job", 7, "name",
+        "", "dataset", "t"));
+    json_t *tree = json_pack ("{s:b, s:i, s:i, s:[{s:i, s:n, s:i, s:{s:i, s:i, s:i}}, {s:i, s:i, s:i, s:{"
+        "s:i, s:i, s:i}}], s:[{s:i, s:i}], s:{s:[i, i, i], s:[[], [i], [i, i]], s:i}}", "kept", 1, "ids", 100,
+        "looked_at", 100, "vertices", "size", 30, "parent", "jobs", 2, "leaf", "job", 2, "size", 10,
+        "remaining", 40, "size", 50, "parent", 0, "jobs", 1, "leaf", "job", 1, "size", 0, "remaining", 80,
+        "off_path", "job", 7, "remaining", 20, "pairs", "jobs", 2, 1, 7, "common", 36, 4, 18, "left_out", 0);
+    assert_non_null (tree);
+    json_object_set_new (status, "datasets", json_pack ("[{s:s, s:[o], s:[]}]", "name", "t", "sharing_trees",
+        tree, "drawing_alone"));
+    return status;
+}
+
+static void
+trees (void **state)
+{
+    (void) state;
+    json_t *status = s_with_tree ();
+    const json_t *tree = tree_answer_of (status, 7);
+    assert_ptr_equal (tree, tree_answer_of (status, 1));
+    assert_null (tree_answer_of (status, 3));
+    assert_int_equal (tree_answer_jobs (tree), 3);
+    assert_true (tree_answer_remaining (tree, 7) == 20 && tree_answer_remaining (tree, 3) < 0);
+    assert_true (tree_answer_common (tree, 1, 2) == 36 && tree_answer_common (tree, 2, 1) == 36);
+    assert_true (tree_answer_common (tree, 7, 1) == 18 && tree_answer_common (tree, 7, 2) == 4);
+    assert_true (tree_answer_common (tree, 7, 7) < 0 && tree_answer_common (tree, 7, 3) < 0);
+    assert_true (tree_answer_most (tree, 7) == 1 && tree_answer_most (tree, 1) == 2);
+    char text [300];
+    tree_answer_words (status, 1, text, sizeof text);
+    assert_string_equal (text, "fast needs 45 % of what it has to draw, job 7 22 %");
+    tree_answer_words (status, 3, text, sizeof text);
+    assert_string_equal (text, "");
+    tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, sizeof text);
+    assert_string_equal (text, "3 jobs share: 30 samples all 2 have to draw, most 36 by fast and slow");
+    tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, 20);
+    assert_string_equal (text, "3 jobs share: 30 sa");
+    //  In the lines below the tables.
+    top_view_t view;
+    top_table_t table;
+    assert_true (top_view_make (&view, status, NULL, TOP_BY_JOB));
+    top_view_words (&view, &view.rows [0], text, sizeof text);
+    assert_non_null (strstr (text, "; fast needs 45 % of what it has to draw, job 7 22 %"));
+    assert_true (top_table_make (&table, &view, TOP_DATA, 0));
+    assert_non_null (strstr (table.rows [0].words, "3 jobs share: 30 samples"));
+    top_table_clear (&table);
+    top_view_clear (&view);
+    json_decref (status);
+}
+
+//  Whatever stands in an answer.
+static void
+trees_of_any_form (void **state)
+{
+    (void) state;
+    static const char *const forms [] = {
+        "{}", "[]", "[7]", "[{}]", "[[]]", "[{\"vertices\":7}]", "[{\"vertices\":[7,{\"leaf\":[]}]}]",
+        "[{\"vertices\":[{\"leaf\":{\"job\":1}}],\"pairs\":[]}]",
+        "[{\"vertices\":[{\"leaf\":{\"job\":1,\"remaining\":5}},{\"leaf\":{\"job\":1}}],"
+            "\"pairs\":{\"jobs\":[1,1,2],\"common\":[[],7]}}]",
+        "[{\"off_path\":[{\"job\":1,\"remaining\":-4},{}],"
+            "\"pairs\":{\"jobs\":[\"x\",1],\"common\":[[],[\"x\"]]}}]"
+    };
+    for (size_t index = 0; index < sizeof forms / sizeof *forms; index++) {
+        json_t *status = s_status (10, 1000), *trees = json_loads (forms [index], 0, NULL);
+        assert_non_null (trees);
+        json_t *dataset = json_pack ("{s:s, s:o}", "name", "t", "sharing_trees", trees);
+        json_object_set_new (status, "datasets", json_pack ("[o]", dataset));
+        char text [300];
+        tree_answer_words (status, 1, text, sizeof text);
+        tree_answer_summary (status, dataset, text, sizeof text);
+        tree_answer_print (status, dataset);
+        json_decref (status);
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
-        cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal)
+        cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal),
+        cmocka_unit_test (trees), cmocka_unit_test (trees_of_any_form)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
