@@ -62,7 +62,8 @@ test_trees (void **state)
         "\"jobs\":[{\"job\":3,\"name\":\"a\"}],"
         "\"datasets\":[{\"name\":\"t\",\"samples\":99,\"sharing_trees\":[{\"kept\":false,\"ids\":99,"
         "\"looked_at\":64,\"vertices\":[{\"size\":20,\"parent\":null,\"jobs\":9,"
-        "\"leaf\":" LEAF ("3", "7", "27") "},{\"size\":40,\"parent\":0,\"jobs\":8,\"leaf\":" LEAF ("4", "0", "60") "}";
+        "\"leaf\":" LEAF ("3", "7", "27") "},{\"size\":40,\"parent\":0,\"jobs\":8,"
+        "\"leaf\":" LEAF ("4", "0", "60") "}";
     for (int job = 0; job < 7; job++)
         strcat (status, rest);
     strcat (status, "],\"off_path\":[{\"job\":5,\"remaining\":2}],"
