@@ -221,7 +221,10 @@ history_needs (const history_t *self, uint32_t id)
 void
 history_copy_remaining (const history_t *self, const uint32_t *words, size_t count, uint64_t *bits)
 {
+    enum { AHEAD = 6, LINE = 16 };              //  words; ids in a line of the processor's cache
     for (size_t index = 0; index < count; index++) {
+        for (uint32_t line = 0; index + AHEAD < count && line < 64; line += LINE)
+            history_prefetch (self, 64 * words [index + AHEAD] + line);
         uint32_t first = 64 * words [index], place = first - self->low;     //  wraps for ids below
         uint64_t found = 0;
         if (place < self->span && self->span - place >= 64)

@@ -11,7 +11,7 @@
 enum { WORD = 64 };
 
 //  What a tree costs: looking at an id of each job, and of each pair of jobs at a word, in the same unit.
-enum { WORK_MAX = 1500000, PAIR_PART = 32 };
+enum { WORK_MAX = 800000, PAIR_PART = 32 };
 
 uint64_t
 sharing_tree_weight (size_t jobs)

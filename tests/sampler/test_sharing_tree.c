@@ -308,7 +308,7 @@ test_room (void **state)
     assert_int_equal (sharing_tree_weight (1), 0);
     for (size_t jobs = 2; jobs <= SAMPLER_JOBS_MAX; jobs++) {
         uint64_t ids = sharing_tree_ids (sharing_tree_weight (jobs));
-        assert_true (ids >= 600 && ids <= sharing_tree_ids (sharing_tree_weight (jobs - 1)));
+        assert_true (ids >= 300 && ids <= sharing_tree_ids (sharing_tree_weight (jobs - 1)));
     }
     assert_true (sharing_tree_ids (UINT64_MAX) >= 64);
 }
