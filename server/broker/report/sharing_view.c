@@ -41,26 +41,33 @@ s_is_in_tree (const job_t *job, const tenant_t *tenant)
         && (job->broker->options.policy == SAMPLER_POLICY_DSA || job->consumer.follows);
 }
 
-//  The members of a list that are in the viewer's trees.
+//  The viewer's members of a list that are in trees, or those that are not, by their jobs' ids.  (By their
+//  numbers in the sampler they would tell of other tenants' jobs, which have had the numbers between.)
 static size_t
-s_choose (const dataset_t *dataset, const tenant_t *tenant, const uint32_t *members, size_t count,
-    uint32_t *chosen)
+s_choose (const dataset_t *dataset, const tenant_t *tenant, bool in_trees, const uint32_t *members,
+    size_t count, uint32_t *chosen)
 {
     size_t filled = 0;
-    for (size_t index = 0; index < count; index++)
-        if (s_is_in_tree (dataset->jobs [members [index]], tenant))
-            chosen [filled++] = members [index];
+    for (size_t index = 0; index < count; index++) {
+        const job_t *job = dataset->jobs [members [index]];
+        if (!s_is_seen (job, tenant) || s_is_in_tree (job, tenant) != in_trees)
+            continue;
+        size_t place = filled++;
+        for (; place > 0 && dataset->jobs [chosen [place - 1]]->id > job->id; place--)
+            chosen [place] = chosen [place - 1];
+        chosen [place] = members [index];
+    }
     return filled;
 }
 
 //  All of the data set's.
 static size_t
-s_choose_all (const dataset_t *dataset, const tenant_t *tenant, uint32_t *chosen)
+s_choose_all (const dataset_t *dataset, const tenant_t *tenant, bool in_trees, uint32_t *chosen)
 {
     uint32_t numbers [SAMPLER_JOBS_MAX];
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
         numbers [number] = number;
-    return s_choose (dataset, tenant, numbers, SAMPLER_JOBS_MAX, chosen);
+    return s_choose (dataset, tenant, in_trees, numbers, SAMPLER_JOBS_MAX, chosen);
 }
 
 sharing_view_room_t
@@ -70,7 +77,7 @@ sharing_view_room (const broker_t *self, const tenant_t *tenant)
     uint32_t chosen [SAMPLER_JOBS_MAX];
     uint64_t weight = 0;
     for (size_t index = 0; index < self->dataset_count; index++) {
-        counts [index] = s_choose_all (self->datasets [index], tenant, chosen);
+        counts [index] = s_choose_all (self->datasets [index], tenant, true, chosen);
         weight += sharing_tree_weight (counts [index]);
     }
     while (pairs > PAIRS_MAX) {
@@ -97,8 +104,8 @@ s_make (const dataset_t *dataset, const tenant_t *tenant, uint64_t ids_max, int6
     for (size_t group = 0; group < groups; group++) {
         size_t members = 0;
         const uint32_t *member = tenant? NULL: sampler_group (dataset->sampler, group, &members);
-        size_t count = tenant? s_choose_all (dataset, tenant, jobs):
-            s_choose (dataset, NULL, member, members, jobs);
+        size_t count = tenant? s_choose_all (dataset, tenant, true, jobs):
+            s_choose (dataset, NULL, true, member, members, jobs);
         for (size_t index = 0; index < count; index++)
             self->jobs [jobs [index]] = dataset->jobs [jobs [index]]->id;
         if (count > 0)
@@ -229,11 +236,10 @@ sharing_view_describe (dataset_t *dataset, const tenant_t *tenant, sharing_view_
             "vertices", s_vertices (picture, tree), "off_path", s_off_path (picture, tree),
             "pairs", s_pairs (picture, tree, room.pair_jobs)));
     }
-    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
-        const job_t *job = dataset->jobs [number];
-        if (s_is_seen (job, tenant) && !s_is_in_tree (job, tenant))
-            json_array_append_new (alone, json_integer ((json_int_t) job->id));
-    }
+    uint32_t others [SAMPLER_JOBS_MAX];
+    size_t count = s_choose_all (dataset, tenant, false, others);
+    for (size_t index = 0; index < count; index++)
+        json_array_append_new (alone, json_integer ((json_int_t) dataset->jobs [others [index]]->id));
     json_object_set_new (object, "sharing_trees", trees);
     json_object_set_new (object, "drawing_alone", alone);
 }
@@ -307,7 +313,7 @@ sharing_view_words (const job_t *job, const tenant_t *tenant)
     }
     uint32_t jobs [SAMPLER_JOBS_MAX];
     uint64_t ids_max = sharing_tree_ids (WORDS_SHARE
-        * sharing_tree_weight (s_choose_all (dataset, tenant, jobs)));
+        * sharing_tree_weight (s_choose_all (dataset, tenant, true, jobs)));
     sharing_picture_t *picture = s_make (dataset, tenant, ids_max, 0);
     for (size_t index = 0; index < picture->count; index++) {
         const sharing_tree_t *tree = picture->trees [index];

@@ -311,7 +311,7 @@ s_blank (json_t *value)
         "pool_bytes", "resident_samples", "resident_bytes", "delivered", "prepared", "cache_bytes",
         "evictions",
         "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches",
-        "lacks_steps", "uptime_seconds" };
+        "lacks_steps", "uptime_seconds", "pairs" };
     size_t index;
     json_t *part;
     const char *key;
@@ -319,6 +319,9 @@ s_blank (json_t *value)
         s_blank (part);
     if (!json_is_object (value))
         return;
+    //  Jobs of a sampling tree stand by what is left to them: only their number is told.
+    if ((part = json_object_get (value, "vertices")))
+        json_object_set_new (value, "vertices", json_integer ((json_int_t) json_array_size (part)));
     for (index = 0; index < sizeof figures / sizeof *figures; index++)
         if ((part = json_object_get (value, figures [index])))
             json_object_set_new (value, figures [index], json_integer (json_typeof (part)));
