@@ -1,0 +1,71 @@
+/*  pins -- encoded bytes that stay in memory: blocks of files, kept under the reader (reader.h).
+ *
+ *  A *block* is 4 MiB of a file or an object, or all of a smaller one.  The first read that touches a block
+ *  reserves memory for it, if there is room.  Its *units* of 4,096 bytes are filled by whatever reads pass.
+ *  Nothing is evicted for something newer (MinIO, as CoorDL calls this rule): under fresh shuffles an epoch
+ *  then reads S (1 - p) of S bytes with a part p pinned, the least that any rule can.
+ *
+ *  No draw looks at a pin, so orders are the same with pins and without.
+ *
+ *  Data sets share the limit by the size of their data; none has more than its data take.  When a limit
+ *  falls, whole blocks leave, chosen at random, and their memory goes back to the system.  When it grows,
+ *  reads reserve blocks again.
+ *
+ *  failure modes:  none to the caller: what finds no memory is not kept.
+ *  Any thread.  Bytes are copied outside the locks.
+ */
+#ifndef PINS_H
+#define PINS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct pins pins_t;
+typedef struct pins_data pins_data_t;       //  the pins of one data set
+
+enum { PINS_BLOCK_BYTES = 4 * 1024 * 1024, PINS_UNIT_BYTES = 4096 };
+
+//  A file or an object of a data set.
+typedef struct {
+    pins_data_t *data;                  //  lent; NULL: nothing is kept
+    uint64_t number;                    //  of the file in its data set; the caller numbers them
+    uint64_t bytes;                     //  of the whole file
+} pins_file_t;
+
+//  What is missing of a range, from its first missing byte to its last; begin == end: nothing.
+typedef struct {
+    size_t begin, end;
+} pins_gap_t;
+
+typedef struct {
+    uint64_t bytes;                     //  of the data, that are here
+    uint64_t memory;                    //  reserved, bookkeeping included
+    uint64_t limit;                     //  of memory
+    uint64_t hit_bytes;                 //  read from here so far
+    uint64_t data_bytes;                //  of the data set
+} pins_figures_t;
+
+//  NULL: no memory.
+pins_t *pins_new (uint64_t limit_bytes);
+//  After all its data sets.
+void pins_destroy (pins_t **self_p);
+//  Divides so much from now on, and gives the rest back.
+void pins_set_limit (pins_t *self, uint64_t bytes);
+
+//  What a file of so many bytes takes if all of it is here, bookkeeping included.
+uint64_t pins_cost (uint64_t file_bytes);
+//  data_bytes: of all its files; cost: the sum of their pins_cost.  NULL: no memory.
+pins_data_t *pins_data_new (pins_t *self, uint64_t data_bytes, uint64_t cost);
+void pins_data_destroy (pins_data_t **self_p);
+pins_figures_t pins_figures (pins_data_t *self);
+
+//  Copies what is here at the beginning and at the end of the range.  The range begins with a unit, and ends
+//  with one or with the file.  Within the gap, memory is as it was.
+pins_gap_t pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory);
+//  Keeps the units that lie wholly in the range and are not here yet, as far as there is room.  The file's
+//  last unit may be short.
+void pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t *memory);
+//  Gives up the blocks of the range: their bytes may be wrong.
+void pins_drop (const pins_file_t *file, uint64_t offset, size_t bytes);
+
+#endif

@@ -1,0 +1,409 @@
+//  Pins beside a model that knows a bit for each unit; the division between data sets; threads.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include "effort.h"
+#include "pins.h"
+#include "seed.h"
+
+enum {
+    UNIT = PINS_UNIT_BYTES, BLOCK = PINS_BLOCK_BYTES, FILES = 7, BLOCKS_MAX = 3,
+    FILE_BYTES_MAX = 2 * BLOCK + 70001, RANGE_BYTES_MAX = BLOCK + 9 * UNIT
+};
+
+static const uint64_t s_sizes [FILES] = { FILE_BYTES_MAX, BLOCK, 1, UNIT, UNIT + 1, 200 * 1024 + 17,
+    BLOCK + 3 };
+
+//  The bytes of all files: of file f from s_truth [f] on.
+static uint8_t s_truth [FILES + FILE_BYTES_MAX];
+static uint8_t s_memory [RANGE_BYTES_MAX + UNIT];
+
+static const uint8_t *
+s_bytes (size_t file, uint64_t offset)
+{
+    return s_truth + file + offset;
+}
+
+static uint64_t
+s_cost_of_all (void)
+{
+    uint64_t cost = 0;
+    for (size_t file = 0; file < FILES; file++)
+        cost += pins_cost (s_sizes [file]);
+    return cost;
+}
+
+static pins_data_t *
+s_data (pins_t *pins)
+{
+    uint64_t bytes = 0;
+    for (size_t file = 0; file < FILES; file++)
+        bytes += s_sizes [file];
+    pins_data_t *data = pins_data_new (pins, bytes, s_cost_of_all ());
+    assert_non_null (data);
+    return data;
+}
+
+//  -- the model
+
+typedef struct {
+    bool is_reserved;
+    bool here [BLOCK / UNIT];
+} model_block_t;
+
+typedef struct {
+    pins_file_t files [FILES];
+    model_block_t blocks [FILES] [BLOCKS_MAX];
+    uint64_t hit_bytes;
+} model_t;
+
+static uint64_t
+s_block_bytes (size_t file, uint64_t block)
+{
+    uint64_t left = s_sizes [file] - block * BLOCK;
+    return left < BLOCK? left: BLOCK;
+}
+
+static size_t
+s_blocks (size_t file)
+{
+    return (size_t) ((s_sizes [file] + BLOCK - 1) / BLOCK);
+}
+
+static bool *
+s_here (model_t *self, size_t file, uint64_t unit)
+{
+    return &self->blocks [file] [unit / (BLOCK / UNIT)].here [unit % (BLOCK / UNIT)];
+}
+
+static uint64_t
+s_unit_bytes (size_t file, uint64_t unit)
+{
+    uint64_t left = s_sizes [file] - unit * UNIT;
+    return left < UNIT? left: UNIT;
+}
+
+static pins_figures_t
+s_expected (const model_t *self)
+{
+    pins_figures_t figures = { .hit_bytes = self->hit_bytes };
+    for (size_t file = 0; file < FILES; file++)
+        for (size_t block = 0; block < s_blocks (file); block++) {
+            const model_block_t *of = &self->blocks [file] [block];
+            figures.memory += of->is_reserved? pins_cost (s_block_bytes (file, block)): 0;
+            for (size_t unit = 0; unit * UNIT < s_block_bytes (file, block); unit++)
+                figures.bytes += of->here [unit]? s_unit_bytes (file, block * (BLOCK / UNIT) + unit): 0;
+        }
+    return figures;
+}
+
+static void
+s_compare_figures (const model_t *self)
+{
+    pins_figures_t is = pins_figures (self->files [0].data), expected = s_expected (self);
+    assert_int_equal (is.bytes, expected.bytes);
+    assert_int_equal (is.memory, expected.memory);
+    assert_int_equal (is.hit_bytes, expected.hit_bytes);
+    assert_true (is.memory <= is.limit);
+}
+
+//  Any range, or one of whole units.
+static void
+s_range (uint64_t *random, size_t file, bool is_whole, uint64_t *offset_p, size_t *bytes_p)
+{
+    uint64_t most = test_below (random, 3)? 20 * UNIT: RANGE_BYTES_MAX, size = s_sizes [file],
+        begin = test_below (random, size), bytes = 1 + test_below (random, most);
+    if (test_below (random, 6) == 0 && size > BLOCK)    //  across two blocks
+        begin = BLOCK - 1 - test_below (random, 5 * UNIT);
+    if (is_whole) {
+        begin = begin / UNIT * UNIT;
+        bytes = (bytes + UNIT - 1) / UNIT * UNIT;
+    }
+    *offset_p = begin;
+    *bytes_p = (size_t) (bytes < size - begin? bytes: size - begin);
+}
+
+static void
+s_play_read (model_t *self, uint64_t *random)
+{
+    size_t file = (size_t) test_below (random, FILES), bytes;
+    uint64_t offset;
+    s_range (random, file, true, &offset, &bytes);
+    memset (s_memory, 0xee, bytes + 1);
+    pins_gap_t gap = pins_read (&self->files [file], offset, bytes, s_memory);
+    size_t begin = 0, end = bytes;
+    while (begin < bytes && *s_here (self, file, (offset + begin) / UNIT))
+        begin += s_unit_bytes (file, (offset + begin) / UNIT);
+    while (end > begin && *s_here (self, file, (offset + end - 1) / UNIT))
+        end -= s_unit_bytes (file, (offset + end - 1) / UNIT);
+    assert_int_equal (gap.begin, begin);
+    assert_int_equal (gap.end, end);
+    assert_memory_equal (s_memory, s_bytes (file, offset), begin);
+    assert_memory_equal (s_memory + end, s_bytes (file, offset + end), bytes - end);
+    for (size_t at = begin; at < end; at++)
+        assert_true (s_memory [at] == 0xee);
+    assert_true (s_memory [bytes] == 0xee);
+    self->hit_bytes += bytes - (end - begin);
+}
+
+static void
+s_play_keep (model_t *self, uint64_t *random)
+{
+    size_t file = (size_t) test_below (random, FILES), bytes;
+    uint64_t offset;
+    s_range (random, file, test_below (random, 2), &offset, &bytes);
+    uint64_t limit = pins_figures (self->files [file].data).limit;
+    pins_keep (&self->files [file], offset, bytes, s_bytes (file, offset));
+    for (uint64_t unit = (offset + UNIT - 1) / UNIT; unit * UNIT + s_unit_bytes (file, unit)
+        <= offset + bytes && unit * UNIT < s_sizes [file]; unit++) {
+        uint64_t number = unit / (BLOCK / UNIT);
+        model_block_t *block = &self->blocks [file] [number];
+        if (!block->is_reserved)
+            block->is_reserved = s_expected (self).memory + pins_cost (s_block_bytes (file, number)) <= limit;
+        if (block->is_reserved)
+            *s_here (self, file, unit) = true;
+    }
+}
+
+static void
+s_play_drop (model_t *self, uint64_t *random)
+{
+    size_t file = (size_t) test_below (random, FILES), bytes;
+    uint64_t offset;
+    s_range (random, file, false, &offset, &bytes);
+    bytes = bytes > 20 * UNIT? 20 * UNIT: bytes;
+    pins_drop (&self->files [file], offset, bytes);
+    for (uint64_t block = offset / BLOCK; block <= (offset + bytes - 1) / BLOCK; block++)
+        memset (&self->blocks [file] [block], 0, sizeof (model_block_t));
+}
+
+//  Which blocks have left is chance's: the model learns it by looking at a unit of each.
+static void
+s_play_limit (model_t *self, pins_t *pins, uint64_t *random)
+{
+    uint64_t before = s_expected (self).memory, limit = test_below (random, s_cost_of_all () * 5 / 4),
+        largest = 0;
+    pins_set_limit (pins, limit);
+    limit = limit < s_cost_of_all ()? limit: s_cost_of_all ();
+    assert_int_equal (pins_figures (self->files [0].data).limit, limit);
+    uint64_t left = pins_figures (self->files [0].data).memory;
+    for (size_t file = 0; file < FILES; file++)
+        for (size_t number = 0; number < s_blocks (file); number++) {
+            model_block_t *block = &self->blocks [file] [number];
+            size_t unit = 0;
+            while (unit * UNIT < s_block_bytes (file, number) && !block->here [unit])
+                unit++;
+            if (unit * UNIT >= s_block_bytes (file, number))
+                continue;               //  not reserved: a block that is has a unit here
+            uint64_t offset = (uint64_t) number * BLOCK + unit * UNIT,
+                bytes = s_unit_bytes (file, offset / UNIT);
+            pins_gap_t gap = pins_read (&self->files [file], offset, (size_t) bytes, s_memory);
+            self->hit_bytes += gap.begin == gap.end? bytes: 0;
+            if (gap.begin != gap.end) {
+                largest = pins_cost (s_block_bytes (file, number)) > largest?
+                    pins_cost (s_block_bytes (file, number)): largest;
+                memset (block, 0, sizeof *block);
+            }
+        }
+    //  No more has left than had to, but for the last one.
+    assert_true (before <= limit? left == before: left + largest > limit);
+}
+
+//  Guards: what is here is what was kept, unit for unit; it is filled until full, nothing leaves but for a
+//  smaller limit or because it is dropped; memory and figures are the model's.
+static void
+test_pins_beside_a_model (void **state)
+{
+    (void) state;
+    static model_t model;
+    uint64_t seed = test_seed ();
+    print_message ("seed %" PRIu64 "\n", seed);
+    for (uint64_t round = 0; round < EFFORT (20); round++) {
+        uint64_t random = seed + round;
+        pins_t *pins = pins_new (test_below (&random, s_cost_of_all ()));
+        pins_data_t *data = s_data (pins);
+        memset (&model, 0, sizeof model);
+        for (size_t file = 0; file < FILES; file++)
+            model.files [file] = (pins_file_t) { .data = data, .number = file + (round << 33),
+                .bytes = s_sizes [file] };
+        for (int step = 0; step < 300; step++) {
+            uint64_t kind = test_below (&random, 40);
+            if (kind == 0)
+                s_play_limit (&model, pins, &random);
+            else
+            if (kind == 1)
+                s_play_drop (&model, &random);
+            else
+            if (kind < 16)
+                s_play_keep (&model, &random);
+            else
+                s_play_read (&model, &random);
+            s_compare_figures (&model);
+        }
+        pins_data_destroy (&data);
+        pins_destroy (&pins);
+    }
+}
+
+//  -- the division
+
+//  Guards: data sets share the limit by their size, none has more than it takes, and what one leaves when it
+//  goes is the others'.
+static void
+test_data_sets_share_by_size (void **state)
+{
+    (void) state;
+    uint64_t one = pins_cost (BLOCK);
+    pins_t *pins = pins_new (8 * one);
+    pins_data_t *small = pins_data_new (pins, 4 * BLOCK, 4 * one);
+    assert_int_equal (pins_figures (small).limit, 4 * one);
+    pins_file_t file = { .data = small, .bytes = 4 * BLOCK };
+    for (uint64_t block = 0; block < 4; block++)
+        pins_keep (&file, block * BLOCK, BLOCK, s_truth);
+    assert_int_equal (pins_figures (small).bytes, 4 * BLOCK);
+    pins_data_t *large = pins_data_new (pins, 12 * BLOCK, 12 * one);
+    assert_in_range (pins_figures (small).limit, 2 * one - 1, 2 * one);
+    assert_in_range (pins_figures (large).limit, 6 * one - 1, 6 * one);
+    assert_in_range (pins_figures (small).memory, one, 2 * one);
+    pins_set_limit (pins, 100 * one);
+    assert_int_equal (pins_figures (small).limit, 4 * one);
+    assert_int_equal (pins_figures (large).limit, 12 * one);
+    pins_set_limit (pins, 8 * one);
+    pins_data_destroy (&large);
+    assert_int_equal (pins_figures (small).limit, 4 * one);
+    pins_set_limit (pins, 0);
+    assert_int_equal (pins_figures (small).memory, 0);
+    assert_int_equal (pins_figures (small).bytes, 0);
+    pins_keep (&file, 0, BLOCK, s_truth);
+    assert_int_equal (pins_figures (small).bytes, 0);
+    pins_data_destroy (&small);
+    pins_destroy (&pins);
+}
+
+//  Guards: of blocks that leave, chance decides: each stays as often as any other.
+static void
+test_blocks_leave_at_random (void **state)
+{
+    (void) state;
+    enum { BLOCKS = 8, ROUNDS = 400 };
+    uint64_t one = pins_cost (UNIT);
+    unsigned int stayed [BLOCKS] = { 0 };
+    for (int round = 0; round < ROUNDS; round++) {
+        pins_t *pins = pins_new (BLOCKS * one);
+        pins_data_t *data = pins_data_new (pins, BLOCKS * UNIT, BLOCKS * one);
+        for (uint64_t number = 0; number < BLOCKS; number++)
+            pins_keep (&(pins_file_t) { .data = data, .number = number, .bytes = UNIT }, 0, UNIT, s_truth);
+        pins_set_limit (pins, BLOCKS / 2 * one);
+        assert_int_equal (pins_figures (data).bytes, BLOCKS / 2 * UNIT);
+        for (uint64_t number = 0; number < BLOCKS; number++) {
+            pins_file_t file = { .data = data, .number = number, .bytes = UNIT };
+            stayed [number] += pins_read (&file, 0, UNIT, s_memory).end == 0
+                || pins_read (&file, 0, UNIT, s_memory).begin == UNIT;
+        }
+        pins_data_destroy (&data);
+        pins_destroy (&pins);
+    }
+    //  Of 400 halves: six standard deviations of 10.
+    for (size_t number = 0; number < BLOCKS; number++)
+        assert_in_range (stayed [number], ROUNDS / 2 - 60, ROUNDS / 2 + 60);
+}
+
+//  -- threads
+
+typedef struct {
+    pins_t *pins;
+    const pins_file_t *files;
+    uint64_t random;
+    pthread_t thread;
+} player_t;
+
+static void *
+s_play (void *argument)
+{
+    player_t *self = argument;
+    uint8_t *memory = malloc (RANGE_BYTES_MAX);
+    assert_non_null (memory);
+    for (int step = 0; step < EFFORT (600); step++) {
+        size_t file = (size_t) test_below (&self->random, FILES), bytes;
+        uint64_t offset, kind = test_below (&self->random, 24);
+        s_range (&self->random, file, true, &offset, &bytes);
+        if (kind == 0)
+            pins_set_limit (self->pins, test_below (&self->random, s_cost_of_all () * 5 / 4));
+        else
+        if (kind == 1)
+            pins_drop (&self->files [file], offset, bytes);
+        else
+        if (kind < 10)
+            pins_keep (&self->files [file], offset, bytes, s_bytes (file, offset));
+        else {
+            pins_gap_t gap = pins_read (&self->files [file], offset, bytes, memory);
+            assert_memory_equal (memory, s_bytes (file, offset), gap.begin);
+            assert_memory_equal (memory + gap.end, s_bytes (file, offset + gap.end), bytes - gap.end);
+        }
+        if (kind == 2)
+            assert_true (pins_figures (self->files [0].data).bytes <= s_cost_of_all ());
+    }
+    free (memory);
+    return NULL;
+}
+
+//  Guards: threads that keep, read, drop and change the limit at once see the bytes that were kept; nothing
+//  is lost to count or to free.
+static void
+test_threads_share_pins (void **state)
+{
+    (void) state;
+    enum { PLAYERS = 4 };
+    uint64_t seed = test_seed ();
+    print_message ("seed %" PRIu64 "\n", seed);
+    pins_t *pins = pins_new (s_cost_of_all () / 2);
+    pins_data_t *data = s_data (pins);
+    pins_file_t files [FILES];
+    for (size_t file = 0; file < FILES; file++)
+        files [file] = (pins_file_t) { .data = data, .number = file, .bytes = s_sizes [file] };
+    player_t players [PLAYERS];
+    for (size_t player = 0; player < PLAYERS; player++) {
+        players [player] = (player_t) { .pins = pins, .files = files, .random = seed + player };
+        assert_int_equal (pthread_create (&players [player].thread, NULL, s_play, &players [player]), 0);
+    }
+    for (size_t player = 0; player < PLAYERS; player++)
+        pthread_join (players [player].thread, NULL);
+    //  All that is here is read again, and leaves.
+    pins_set_limit (pins, s_cost_of_all ());
+    pins_figures_t before = pins_figures (data);
+    uint64_t here = 0;
+    for (size_t file = 0; file < FILES; file++)
+        for (uint64_t offset = 0; offset < s_sizes [file]; offset += UNIT) {
+            size_t bytes = (size_t) s_unit_bytes (file, offset / UNIT);
+            pins_gap_t gap = pins_read (&files [file], offset, bytes, s_memory);
+            here += gap.begin == gap.end? bytes: 0;
+            if (gap.begin == gap.end)
+                assert_memory_equal (s_memory, s_bytes (file, offset), bytes);
+        }
+    assert_int_equal (before.bytes, here);
+    pins_set_limit (pins, 0);
+    assert_int_equal (pins_figures (data).memory, 0);
+    pins_data_destroy (&data);
+    pins_destroy (&pins);
+}
+
+int
+main (void)
+{
+    uint64_t random = 1;
+    for (size_t at = 0; at < sizeof s_truth; at++)
+        s_truth [at] = (uint8_t) test_below (&random, 251);
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_pins_beside_a_model),
+        cmocka_unit_test (test_data_sets_share_by_size),
+        cmocka_unit_test (test_blocks_leave_at_random),
+        cmocka_unit_test (test_threads_share_pins)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
