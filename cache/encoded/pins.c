@@ -549,6 +549,14 @@ pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t
     }
 }
 
+bool
+pins_is_full (const pins_file_t *file)
+{
+    pins_figures_t figures = pins_figures (file->data);
+    uint32_t block_bytes = file->bytes < PINS_BLOCK_BYTES? (uint32_t) file->bytes: PINS_BLOCK_BYTES;
+    return figures.memory + s_cost (block_bytes) > figures.limit;
+}
+
 void
 pins_drop (const pins_file_t *file, uint64_t offset, size_t bytes)
 {

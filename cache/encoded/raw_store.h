@@ -90,6 +90,7 @@ typedef struct raw_request {
     int rc;                             //  -errno: none of them was read
     uint64_t damaged;                   //  bit i: samples [i] does not have its checksum
     uint64_t read_bytes, read_ns;       //  what it cost, whole blocks, and how long that took
+    uint64_t pinned_bytes;              //  what was pinned instead, whole units
     uint64_t cached_bytes, cached_ns;   //  what came from the local disk's cache of a store instead,
     uint64_t peer_bytes, peer_ns;       //  and from other members of the cluster
     uint32_t gets, slow_gets;           //  how often a store was asked; of these, given up as slow

@@ -103,6 +103,8 @@ reader_finish (reader_t *self, reader_request_t *request)
     assert (self->in_flight > 0);
     self->in_flight--;
     request->wait_ns = clock_now_ns () - request->progress.began_ns;
+    if (!self->backend)
+        reader_step_keep (request);
     s_append (&self->done, request);
 }
 
@@ -395,8 +397,9 @@ s_fill (reader_t *self)
 {
     while (self->in_flight < self->depth && self->waiting.count > 0) {
         reader_request_t *request = reader_begin (self);
-        if (s_start (self, request))
-            s_prepare (self, request);
+        if (!s_start (self, request))
+            break;                      //  pinned: reads go on between copies
+        s_prepare (self, request);
     }
 }
 
@@ -677,6 +680,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->wait_ns = 0;
     request->cached_bytes = request->cached_ns = 0;
     request->peer_bytes = request->peer_ns = 0;
+    request->pinned_bytes = 0;
     request->gets = request->slow_gets = 0;
     request->in_flight = 0;
     request->progress = (reader_progress_t) { .descriptor = -1 };

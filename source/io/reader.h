@@ -20,6 +20,10 @@
  *                  `is_afresh` does not use it, and replaces what is there.  In a cluster each block comes
  *                  from its home if that is another member (peers.h), and what that does not give from the
  *                  store.
+ *                  With pins (pins.h) a request copies what is pinned at the beginning and at the end of its
+ *                  range, reads the gap between, whole units of it, and keeps what was read.  What the local
+ *                  disk keeps of a store is not pinned.  A request `is_afresh` gives up the pins of its
+ *                  range.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -36,6 +40,7 @@
 #include "block_data.h"
 #include "catalogue.h"
 #include "cluster.h"
+#include "pins.h"
 #include "store.h"
 
 typedef struct reader reader_t;
@@ -52,8 +57,11 @@ typedef struct {
     uint8_t tries;                      //  that ended in EIO or made no progress
     uint8_t again;                      //  tries that were interrupted, in a row
     bool direct;                        //  the read under way passes the page cache
+    bool is_pinned;                     //  what comes is pinned
     bool is_replaced;                   //  its file is another descriptor under the old number
     int descriptor;                     //  FILE: while it is open
+    size_t begin, end;                  //  of what is to be read, from the beginning of the memory; with
+                                        //  O_DIRECT, whole blocks around it
     size_t done;                        //  bytes, from the beginning of the memory
     uint64_t began_ns;
 } reader_progress_t;
@@ -74,6 +82,7 @@ typedef struct reader_request {
     catalogue_buffer_t *buffer;
     bool is_afresh;                     //  it failed, or was damaged: use another descriptor, past the page
                                         //  cache
+    pins_file_t pins;                   //  of its file: used if that has the bytes that these say
     //  the result
     int rc;                             //  0 or -errno
     size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)
@@ -82,6 +91,7 @@ typedef struct reader_request {
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
     uint64_t cached_bytes, cached_ns;   //  of a store: what came from the local disk's cache instead, and how
                                         //  long that took, beside wait_ns
+    uint64_t pinned_bytes;              //  what was pinned, whole units
     uint64_t peer_bytes, peer_ns;       //  of a store: what came from other members instead (peers.h), and
                                         //  how long they took, each by itself
     uint32_t gets, slow_gets;           //  of a store: how often it was asked; of these, given up as far

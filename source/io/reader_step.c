@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "clock.h"
 
 enum {
     AGAIN_MAX = 64,                     //  interruptions in a row before it gives up
@@ -38,26 +39,105 @@ reader_span (uint64_t offset, size_t bytes)
 }
 
 
+//  -- pins
+
+static uint8_t *
+s_memory (const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? request->memory: request->buffer->bytes;
+}
+
+//  Where the request's memory begins in the file.
+static uint64_t
+s_place (const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? request->offset - request->skip: 0;
+}
+
+//  Whether the pins are those of this file.  `bytes` of its memory are wanted.
+static bool
+s_may_be_pinned (const reader_request_t *request, const reader_file_t *file, size_t bytes)
+{
+    const pins_file_t *pins = &request->pins;
+    return pins->data && bytes > 0 && s_place (request) + bytes <= pins->bytes
+        && pins->bytes == (file? file->bytes: s_file_bytes (request));
+}
+
+//  Copies what is pinned; what is to be read is whole units.  False: nothing is.
+static bool
+s_look_at_pins (reader_request_t *request)
+{
+    reader_progress_t *progress = &request->progress;
+    uint64_t place = s_place (request), left = request->pins.bytes - place;
+    size_t bytes = (progress->end + PINS_UNIT_BYTES - 1) / PINS_UNIT_BYTES * PINS_UNIT_BYTES;
+    bytes = bytes < left? bytes: (size_t) left;
+    progress->is_pinned = true;
+    if (request->is_afresh)
+        pins_drop (&request->pins, place, bytes);
+    pins_gap_t gap = request->is_afresh? (pins_gap_t) { .begin = 0, .end = bytes }:
+        pins_read (&request->pins, place, bytes, s_memory (request));
+    progress->begin = progress->done = gap.begin;
+    progress->end = gap.end;
+    request->pinned_bytes = bytes - (gap.end - gap.begin);
+    //  The time of a read is the disk's alone.
+    if (request->pinned_bytes > 0)
+        progress->began_ns = clock_now_ns ();
+    return gap.begin < gap.end;
+}
+
+void
+reader_step_keep (const reader_request_t *request)
+{
+    const reader_progress_t *progress = &request->progress;
+    if (!progress->is_pinned || request->rc || progress->begin >= progress->done)
+        return;
+    uint64_t place = s_place (request), left = request->pins.bytes - place;
+    size_t end = progress->done < left? progress->done: (size_t) left;      //  the file may have grown
+    pins_keep (&request->pins, place + progress->begin, end - progress->begin, s_memory (request)
+        + progress->begin);
+}
+
+
 //  -- the next operation
+
+//  A sample's file.
+static bool
+s_begin_file (reader_request_t *request)
+{
+    size_t bytes = s_file_bytes (request);
+    request->buffer->size = 0;
+    request->progress.end = bytes;
+    if (bytes > CATALOGUE_SAMPLE_BYTES_MAX) {
+        request->rc = -EFBIG;
+        return false;
+    }
+    if (s_may_be_pinned (request, NULL, bytes)) {
+        request->rc = catalogue_make_room (request->buffer, bytes);
+        if (request->rc || !s_look_at_pins (request)) {
+            request->buffer->size = request->rc? 0: bytes;
+            return false;
+        }
+    }
+    request->progress.step = request->is_afresh? READER_REOPEN: READER_OPEN;
+    return true;
+}
 
 bool
 reader_step_begin (reader_request_t *request, reader_file_t *file)
 {
     if (file) {
         request->skip = request->offset % READER_ALIGN_BYTES;
+        request->progress.begin = request->skip;
+        request->progress.end = request->skip + request->bytes;
+        if (s_may_be_pinned (request, file, request->progress.end) && !s_look_at_pins (request))
+            return false;
         request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
         if (request->is_afresh && !atomic_load (&file->direct))
             posix_fadvise (file->descriptor, (off_t) request->offset, (off_t) request->bytes,
                 POSIX_FADV_DONTNEED);
         return true;
     }
-    request->buffer->size = 0;
-    if (s_file_bytes (request) > CATALOGUE_SAMPLE_BYTES_MAX) {
-        request->rc = -EFBIG;
-        return false;
-    }
-    request->progress.step = request->is_afresh? READER_REOPEN: READER_OPEN;
-    return true;
+    return s_begin_file (request);
 }
 
 const char *
@@ -93,13 +173,7 @@ s_position (const reader_request_t *request)
     const reader_progress_t *progress = &request->progress;
     if (progress->direct)
         return progress->done / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
-    return progress->done > request->skip? progress->done: request->skip;
-}
-
-static size_t
-s_end (const reader_request_t *request)
-{
-    return request->kind == READER_RANGE? request->skip + request->bytes: s_file_bytes (request);
+    return progress->done > progress->begin? progress->done: progress->begin;
 }
 
 reader_read_t
@@ -107,9 +181,9 @@ reader_step_read (reader_request_t *request, const reader_file_t *file)
 {
     request->progress.direct = file && atomic_load (&file->direct);
     size_t position = s_position (request);
-    size_t end = s_end (request);
+    size_t end = request->progress.end;
     if (request->progress.direct)
-        end = reader_span (request->offset, request->bytes);
+        end = (end + READER_ALIGN_BYTES - 1) / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
     size_t bytes = end - position;
     return (reader_read_t) {
         .memory = (file? request->memory: request->buffer->bytes) + position,
@@ -145,7 +219,9 @@ s_take_bytes (reader_request_t *request, int count)
     if (reached <= progress->done)
         return ++progress->tries < READER_TRIES? 1: -CATALOGUE_CHANGED;
     progress->done = reached;
-    return reached < s_end (request);
+    //  To complete a unit more is read than must come.
+    size_t wanted = request->kind == READER_RANGE? request->skip + request->bytes: s_file_bytes (request);
+    return reached < wanted && reached < progress->end;
 }
 
 //  The file is read, or has failed.

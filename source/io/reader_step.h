@@ -4,6 +4,7 @@
  *      a range     READ (until all is there)
  *      a file      OPEN, READ (until all is there; none for an empty file), CLOSE
  *      afresh      REOPEN before these
+ *      all pinned  none
  *
  *  reader.c carries the operations out.  No system call that may wait for a disk is made here.
  */
@@ -41,6 +42,8 @@ bool reader_step_advance (reader_request_t *request, reader_file_t *file, int re
 //  READ: what to read now.
 reader_read_t reader_step_read (reader_request_t *request, const reader_file_t *file);
 int reader_step_descriptor (const reader_request_t *request, const reader_file_t *file);
+//  It is done: pins what was read, if that went well.
+void reader_step_keep (const reader_request_t *request);
 //  OPEN: the file, below reader_step_root; path has PATH_MAX bytes.
 void reader_step_path (const reader_request_t *request, char *path);
 int reader_step_root (const reader_request_t *request);

@@ -32,6 +32,7 @@ typedef struct {
     transfer_t whole;                   //  of whole units, as far as there is room for them
     char *url;                          //  of a sample's object; owned
     reader_blocks_t blocks;             //  where it is kept
+    pins_file_t pins;                   //  of a request; without data: it has none
     size_t data;                        //  in the cluster; SIZE_MAX: not kept in common
     size_t wanted_begin, wanted_end;    //  of the range's bytes
     size_t begun;                       //  bytes of it that are here, or that there is a part for
@@ -200,6 +201,37 @@ s_look_on_disk (const range_t *range, transfer_t *transfer)
         range->request->cached_ns += clock_now_ns () - began_ns;
 }
 
+//  Whether the local disk keeps what is to be kept there.
+static bool
+s_is_on_disk (const reader_blocks_t *blocks)
+{
+    return blocks->data && !block_data_is_full (blocks->data) && !block_data_is_aside (blocks->data);
+}
+
+//  Copies what is pinned of a request's range, and narrows the range to the gap.
+static void
+s_look_at_pins (range_t *range)
+{
+    transfer_t *whole = &range->whole;
+    reader_request_t *request = range->request;
+    if (whole->is_afresh) {
+        pins_drop (&range->pins, whole->offset, whole->bytes);
+        return;
+    }
+    pins_gap_t gap = pins_read (&range->pins, whole->offset, whole->bytes, whole->memory);
+    request->pinned_bytes = whole->bytes - (gap.end - gap.begin);
+    if (request->pinned_bytes == 0)
+        return;
+    request->progress.began_ns = clock_now_ns ();
+    size_t begin = range->wanted_begin > gap.begin? range->wanted_begin: gap.begin,
+        end = range->wanted_end < gap.end? range->wanted_end: gap.end;
+    range->wanted_begin = begin < end? begin - gap.begin: 0;
+    range->wanted_end = begin < end? end - gap.begin: 0;
+    whole->offset += gap.begin;
+    whole->memory += gap.begin;
+    whole->bytes = begin < end? gap.end - gap.begin: 0;
+}
+
 //  What units have more than is wanted is not read where it is not kept.
 static void
 s_trim (const range_t *range, transfer_t *transfer)
@@ -240,8 +272,8 @@ s_read_store (store_reader_t *self, part_t *part, bool is_kept)
     part->way = PART_STORE;
     part->is_kept = is_kept;
     //  What is read afresh replaces whole units.
-    if (range->blocks.data && !part->transfer.is_afresh && (!is_kept
-        || block_data_is_full (range->blocks.data) || block_data_is_aside (range->blocks.data)))
+    bool is_pinned = range->pins.data && !pins_is_full (&range->pins);
+    if (!part->transfer.is_afresh && !is_pinned && !(is_kept && s_is_on_disk (&range->blocks)))
         s_trim (range, &part->transfer);
     return part->transfer.bytes > 0 && s_begin_transfer (self, part);
 }
@@ -378,6 +410,7 @@ s_on_end (store_reader_t *self, part_t *part)
     range_t *range = part->range;
     const transfer_t transfer = part->transfer;
     const reader_blocks_t blocks = range->blocks;
+    const pins_file_t pins = range->pins;
     size_t data = range->data;
     bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch;
     uint64_t block = s_block (range, &transfer);
@@ -390,6 +423,9 @@ s_on_end (store_reader_t *self, part_t *part)
         s_finish (self, range);
     if (is_kept && !is_fetch)
         s_keep (&blocks, &transfer);
+    //  What the local disk keeps is not pinned.
+    if (pins.data && transfer.rc == 0 && transfer.bytes > 0 && !(is_kept && s_is_on_disk (&blocks)))
+        pins_keep (&pins, transfer.offset, transfer.bytes, transfer.memory);
     if (data != SIZE_MAX)
         s_wake (self, data, block);
 }
@@ -429,13 +465,13 @@ s_on_answer (store_reader_t *self, part_t *part)
 
 //  -- beginning
 
-//  Widens the range to whole units if there is room for them.
+//  Widens the range to whole units of an object of so many bytes.
 static void
-s_widen (range_t *range)
+s_widen (range_t *range, uint64_t bytes)
 {
     transfer_t *whole = &range->whole;
     uint64_t begin = whole->offset / UNIT * UNIT, end = block_data_next (whole->offset, whole->bytes);
-    end = end < range->blocks.bytes? end: range->blocks.bytes;
+    end = end < bytes? end: bytes;
     range->wanted_begin = (size_t) (whole->offset - begin);
     range->wanted_end = range->wanted_begin + whole->bytes;
     whole->offset = begin;
@@ -499,8 +535,12 @@ s_begin (store_reader_t *self, range_t *range, int rc)
 {
     range->data = self->peers? peers_data (self->peers, range->blocks.data): SIZE_MAX;
     range->wanted_end = range->whole.bytes;
-    if (rc == 0 && range->blocks.data && range->whole.bytes > 0)
-        s_widen (range);
+    if (range->whole.bytes == 0 || range->whole.offset + range->whole.bytes > range->pins.bytes)
+        range->pins.data = NULL;
+    if (rc == 0 && range->whole.bytes > 0 && (range->blocks.data || range->pins.data))
+        s_widen (range, range->blocks.data? range->blocks.bytes: range->pins.bytes);
+    if (rc == 0 && range->pins.data)
+        s_look_at_pins (range);
     range->rc = rc;
     s_go_on (self, range);
     if (!s_is_done (range))
@@ -513,7 +553,8 @@ static bool
 s_start (store_reader_t *self, reader_request_t *request)
 {
     range_t *range = s_free_range (self);
-    *range = (range_t) { .request = request, .whole = { .is_afresh = request->is_afresh } };
+    *range = (range_t) { .request = request, .pins = request->pins,
+        .whole = { .is_afresh = request->is_afresh } };
     if (request->kind == READER_FILE)
         return s_begin (self, range, s_prepare_object (request, range));
     range->whole.offset = request->offset;

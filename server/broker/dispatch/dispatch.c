@@ -889,7 +889,8 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
     s_count_reading (self, request, false);
     raw_prefetch_t *prefetch = dataset_of_request (self, request)->prefetch;
     prefetch->reads++;
-    prefetch->bytes_read += request->read_bytes + request->cached_bytes + request->peer_bytes;
+    prefetch->bytes_read += request->read_bytes + request->cached_bytes + request->peer_bytes
+        + request->pinned_bytes;
     prefetch->source_bytes += request->read_bytes;
     prefetch->source_ns += request->read_bytes? request->read_ns: 0;
     prefetch->cached_bytes += request->cached_bytes;

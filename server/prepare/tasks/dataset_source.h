@@ -12,6 +12,7 @@
 #include "device.h"
 #include "jpeg_row_index.h"
 #include "pack.h"
+#include "pins.h"
 
 typedef struct {
     device_t *device;
@@ -43,6 +44,7 @@ typedef struct {
     jpeg_row_index_t *rows;         //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     dataset_source_field_t shared [CATALOGUE_FIELDS_MAX];       //  of plain files
+    pins_data_t *pins;              //  of all its files; the source's; NULL: none
     dataset_source_objects_t objects;   //  the broker's thread's
     dataset_source_volume_t *volumes;   //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
@@ -62,6 +64,22 @@ dataset_source_device (const dataset_source_t *self, size_t part)
     if (self->pack)
         return part < pack_volumes (self->pack)? self->volumes [part].device: NULL;
     return part < catalogue_fields (self->catalogue)? self->fields [part]: NULL;
+}
+
+//  Where a volume of its pack is pinned.
+static inline pins_file_t
+dataset_source_pinned_volume (const dataset_source_t *self, uint32_t volume)
+{
+    return (pins_file_t) { .data = self->pins, .number = volume,
+        .bytes = pack_volume_bytes (self->pack, volume) };
+}
+
+//  Where a sample's file is pinned.
+static inline pins_file_t
+dataset_source_pinned_file (const dataset_source_t *self, uint32_t id, size_t field)
+{
+    return (pins_file_t) { .data = self->pins, .number = (uint64_t) field << 32 | id,
+        .bytes = catalogue_file_bytes (self->catalogue, id, field) };
 }
 
 //  What rc, of a read, says; not of a shortage.

@@ -179,9 +179,10 @@ device_submit (device_t *self, reader_request_t *request)
 static void
 s_learn (device_t *self, const reader_request_t *request)
 {
-    //  What came from the local disk's cache alone tells nothing of the store, nor does a read that waited
-    //  for another member.
-    if (request->rc || request->peer_bytes > 0 || (request->read_bytes == 0 && request->cached_bytes > 0))
+    //  What came from pins or the local disk's cache alone tells nothing of the source, nor does a read that
+    //  waited for another member.
+    if (request->rc || request->peer_bytes > 0
+    ||  (request->read_bytes == 0 && request->cached_bytes + request->pinned_bytes > 0))
         return;
     cost_observe (&self->cost, request->read_bytes, request->wait_ns, request->in_flight);
     self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;

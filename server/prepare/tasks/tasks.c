@@ -316,6 +316,8 @@ s_read_files (task_t *task)
             .catalogue = task->source->catalogue, .id = task_id (task),
             .field = pipeline_file (task->pipeline, file),
             .buffer = &task->buffers [file], .is_afresh = task->version->failures > 0 };
+        task->requests [file].pins = dataset_source_pinned_file (task->source, task_id (task),
+            task->requests [file].field);
         device_submit (task->source->fields [task->requests [file].field], &task->requests [file]);
     }
 }
@@ -387,7 +389,8 @@ tasks_read (tasks_t *self, raw_request_t *raw)
     range->device = volume->device;
     range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file,
         .offset = where.offset,
-        .bytes = where.bytes, .is_afresh = raw->failures > 0 || raw->is_afresh };
+        .bytes = where.bytes, .is_afresh = raw->failures > 0 || raw->is_afresh,
+        .pins = dataset_source_pinned_volume (range->source, where.volume) };
     device_submit (range->device, &range->request);
 }
 
@@ -483,6 +486,7 @@ s_end_range (tasks_t *self, range_t *range)
     range->raw->read_ns = range->request.wait_ns;
     range->raw->cached_bytes = range->request.cached_bytes;
     range->raw->cached_ns = range->request.cached_ns;
+    range->raw->pinned_bytes = range->request.pinned_bytes;
     range->raw->peer_bytes = range->request.peer_bytes;
     range->raw->peer_ns = range->request.peer_ns;
     range->raw->gets = range->request.gets;

@@ -91,8 +91,8 @@ play_spoil (const reader_request_t *request, size_t bytes)
 {
     const reader_progress_t *progress = &request->progress;
     size_t at = progress->direct? progress->done / 4096 * 4096: progress->done;
-    if (!progress->direct && at < request->skip)
-        at = request->skip;
+    if (!progress->direct && at < progress->begin)
+        at = progress->begin;
     memset ((request->kind == READER_RANGE? request->memory: request->buffer->bytes) + at, 0xee, bytes);
 }
 
@@ -282,7 +282,7 @@ play_check_bytes (const play_item_t *item)
     for (size_t at = 0; at < bytes; at++)
         if (found [at] != pattern_byte (file, offset + at))
             fail_msg ("file %u, offset %zu of %zu after %zu: a wrong byte", file, at, bytes, (size_t) offset);
-    assert_true (request->read_bytes >= bytes);
+    assert_true (request->read_bytes + request->pinned_bytes >= bytes);
 }
 
 static inline play_item_t *

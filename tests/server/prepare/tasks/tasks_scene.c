@@ -168,6 +168,14 @@ pack_piece (const pack_t *self, uint32_t first, uint32_t count)
     return range;
 }
 
+uint64_t
+pack_volume_bytes (const pack_t *self, uint32_t volume)
+{
+    (void) self;
+    (void) volume;
+    return 1;
+}
+
 size_t
 pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size)
 {

@@ -256,8 +256,8 @@ the_depth_follows_reads (void **state)
     device_destroy (&self);
 }
 
-//  Must hold: what came from the local disk's cache alone is no read of the store's, nor is one that waited
-//  for another member; what came from the store and the cache is.
+//  Must hold: what came from pins or the local disk's cache alone is no read of the store's, nor is one that
+//  waited for another member; what came from the store and the cache is.
 static void
 caches_teach_nothing (void **state)
 {
@@ -265,13 +265,14 @@ caches_teach_nothing (void **state)
     device_t *self = s_open (0, false);
     reader_request_t requests [] = {
         { .cached_bytes = 65536, .wait_ns = 1000, .in_flight = 1 },
+        { .pinned_bytes = 65536, .wait_ns = 1000, .in_flight = 1 },
         { .read_bytes = 4096, .peer_bytes = 65536, .wait_ns = 1000, .in_flight = 1 },
         { .read_bytes = 4096, .cached_bytes = 65536, .wait_ns = 1000, .in_flight = 1 }
     };
     for (size_t index = 0; index < sizeof requests / sizeof *requests; index++) {
         device_submit (self, &requests [index]);
         assert_ptr_equal (device_done (self), &requests [index]);
-        assert_int_equal (device_cost (self)->observed, index == 2);
+        assert_int_equal (device_cost (self)->observed, index == 3);
     }
     device_destroy (&self);
 }
