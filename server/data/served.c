@@ -625,12 +625,35 @@ served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants)
     }
 }
 
+//  Adds what a data set takes.
+static void
+s_add_size (const catalogue_t *catalogue, served_sizes_t *sizes)
+{
+    const pack_t *pack = catalogue_pack (catalogue);
+    for (uint32_t volume = 0; pack && volume < pack_volumes (pack); volume++) {
+        sizes->pack_bytes += pack_volume_bytes (pack, volume);
+        sizes->bytes += pack_volume_bytes (pack, volume);
+        sizes->pins += pins_cost (pack_volume_bytes (pack, volume));
+    }
+    for (size_t field = 0; !pack && field < catalogue_fields (catalogue); field++)
+        for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
+            sizes->bytes += catalogue_file_bytes (catalogue, id, field);
+            sizes->pins += pins_cost (catalogue_file_bytes (catalogue, id, field));
+        }
+}
+
 static bool
 s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
 {
     served->dataset = dataset_add (self->broker, served->wanted.name,
         catalogue_samples (served->source.catalogue),
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
+    served_sizes_t sizes = { .bytes = 0 };
+    if (self->pins)
+        s_add_size (served->source.catalogue, &sizes);
+    //  Without memory for the table nothing is pinned.
+    if (sizes.bytes > 0)
+        served->source.pins = pins_data_new (self->pins, sizes.bytes, sizes.pins);
     if (served->source.pack)
         return s_place_pack (self, served, error_p);
     jpeg_row_index_move (served->source.rows, &self->rows);
@@ -716,6 +739,7 @@ served_next_gone (served_sets_t *self)
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
         jpeg_row_index_destroy (&served->source.rows);
+        pins_data_destroy (&served->source.pins);
         self->gone = xalloc_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
         self->gone [self->gone_count++] = served;
         s_close_devices (self);
@@ -838,13 +862,8 @@ s_copy_settings (const options_dataset_t *wanted)
 static bool
 s_open_settings (served_sets_t *self)
 {
-    served_t *all [OPTIONS_DATASETS_MAX] = { NULL };
+    served_t **all = self->begun;
     char *error = NULL;
-    for (size_t index = 0; index < self->options->dataset_count; index++)
-        if (!s_was_removed (self, index)) {
-            options_dataset_t wanted = s_copy_settings (&self->options->datasets [index]);
-            all [index] = served_begin (&wanted, NULL);
-        }
     bool good = s_open_all (self, all, &error);
     if (!good)
         complain ("serve", "%s", error);
@@ -855,14 +874,14 @@ s_open_settings (served_sets_t *self)
             is_placed = is_placed || self->all [place] == all [index];
         if (!is_placed)
             served_discard (&all [index]);
+        all [index] = NULL;
     }
     return good;
 }
 
-bool
-served_open (served_sets_t *self, broker_t *broker, const options_t *options)
+static bool
+s_begin (served_sets_t *self, const options_t *options)
 {
-    self->broker = broker;
     self->options = options;
     self->rows.bytes_max = options->rows_bytes;
     if (options->rows_folder && access (options->rows_folder, W_OK | X_OK) != 0)
@@ -872,7 +891,42 @@ served_open (served_sets_t *self, broker_t *broker, const options_t *options)
         return complain ("serve", "--jpeg-rows-dir: '%s' " FILE_FOREIGN_WORDS, options->rows_folder);
     if (options->blocks_folder && !s_open_blocks (self))
         return false;
-    return s_open_settings (self);
+    for (size_t index = 0; index < options->dataset_count; index++)
+        if (!s_was_removed (self, index)) {
+            options_dataset_t wanted = s_copy_settings (&options->datasets [index]);
+            self->begun [index] = served_begin (&wanted, NULL);
+        }
+    self->is_begun = true;
+    return true;
+}
+
+bool
+served_measure (served_sets_t *self, const options_t *options, served_sizes_t *sizes)
+{
+    char error [ERROR_BYTES];
+    *sizes = (served_sizes_t) { .bytes = 0 };
+    if (!s_begin (self, options))
+        return false;
+    for (size_t turn = 0; turn < 2; turn++)
+        for (size_t index = 0; index < options->dataset_count; index++) {
+            served_t *served = self->begun [index];
+            size_t from = s_classes_from (options, &options->datasets [index]);
+            bool is_first = from == options->dataset_count;     //  those that others go by are among these
+            if (!served || is_first != (turn == 0))
+                continue;
+            served->classes_of = is_first? NULL: self->begun [from]->source.catalogue;
+            if (s_open_catalogue (self, served, &self->progress, error, sizeof error))
+                return complain ("serve", "data set '%s': %s", served->wanted.name, error);
+            s_add_size (served->source.catalogue, sizes);
+        }
+    return true;
+}
+
+bool
+served_open (served_sets_t *self, broker_t *broker, const options_t *options)
+{
+    self->broker = broker;
+    return (self->is_begun || s_begin (self, options)) && s_open_settings (self);
 }
 
 //  ---- warnings, and the end
@@ -945,7 +999,8 @@ served_warn (const served_sets_t *self)
     for (size_t index = 0; index < self->devices.count; index++)
         has_store = has_store || device_is_store (self->devices.all [index]);
     s_tell_of_proxies (self);
-    s_warn_of_memory (options, has_packs);
+    if (!options->memory_bytes)         //  else it was said when it was divided
+        s_warn_of_memory (options, has_packs);
     if (options->blocks_folder && !has_store)
         printf ("warning: --block-cache does nothing: it is for object stores, and no data set is in one\n");
     if (options->raw_is_given && !has_packs)
@@ -989,11 +1044,14 @@ served_close (served_sets_t *self)
     //  The other way round: one may go by the classes of one before it.
     while (self->count > 0)
         served_discard (&self->all [--self->count]);
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
+        served_discard (&self->begun [index]);
     while (self->gone_count > 0)
         served_discard (&self->gone [--self->gone_count]);
     free (self->gone);
     free (self->devices.all);
     json_decref (self->changes);
+    pins_destroy (&self->pins);
     block_cache_close (&self->blocks);
     *self = (served_sets_t) { .count = 0 };
 }
@@ -1022,6 +1080,7 @@ served_discard (served_t **self_p)
         device_destroy (&self->devices.all [index]);
     free (self->devices.all);
     jpeg_row_index_destroy (&source->rows);
+    pins_data_destroy (&source->pins);
     data_warnings_destroy (&source->warnings);
     catalogue_destroy (&source->catalogue);
     free (source->breaks);

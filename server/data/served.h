@@ -60,10 +60,23 @@ typedef struct {
     progress_t progress;                //  of a data set that is being opened; set before served_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
     const customs_t *customs;           //  for pipelines on all of them; lent; NULL: none
+    pins_t *pins;                       //  of all data sets; taken; set before served_open; NULL: none
+    served_t *begun [OPTIONS_DATASETS_MAX];     //  of the settings, by their places, until they are placed
+    bool is_begun;
     json_t *changes;                    //  what an earlier process of this server had added and removed
                                         //  (served_changes); taken; set before served_open; NULL: nothing
 } served_sets_t;
 
+//  What all data sets of the settings take.
+typedef struct {
+    uint64_t bytes;
+    uint64_t pack_bytes;                //  of these, packs
+    uint64_t pins;                      //  of memory if all is pinned
+} served_sizes_t;
+
+//  Lists the files of the data sets of the settings, and says how large they are; served_open then goes on
+//  from there.  It needs no broker.  False: the reason is on standard error.
+bool served_measure (served_sets_t *self, const options_t *options, served_sizes_t *sizes);
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:
 //  the reason is on standard error.  Those that `changes` has as removed are left out; those that it has
 //  as added are additions.h's.  Call served_close in either case, when no thread uses them any more.

@@ -61,6 +61,7 @@ typedef struct {
     tenants_t *tenants;
     connection_limit_t *connection_limit;
     service_t *service;
+    memory_parts_t parts;               //  of --memory
     http_server_t *http_server;         //  NULL: no HTTP
     const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
     log_t log;
@@ -121,8 +122,9 @@ s_take_signals (server_t *self)
     return self->signals >= 0 || s_complain_errno ("no signal descriptor");
 }
 
+//  The least prepared cache for the standard recipes.  False: the reason is on standard error.
 static bool
-s_make_broker (server_t *self, size_t descriptors)
+s_find_cache_least (const options_t *options, size_t *least_p)
 {
     const pipeline_t *recipe;
     char error [ERROR_BYTES];
@@ -131,10 +133,56 @@ s_make_broker (server_t *self, size_t descriptors)
     json_decref (name);
     if (rc)
         return complain ("serve", "%s", error);
-    uint32_t customs = (uint32_t) self->options.operation_count;
-    size_t least = budget_cache_least (budget_hands (self->options.workers, customs),
+    *least_p = budget_cache_least (budget_hands (options->workers, (uint32_t) options->operation_count),
         pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
+    return true;
+}
+
+//  Sets the parts of --memory by what the data sets take.
+static bool
+s_divide_memory (server_t *self)
+{
+    options_t *options = &self->options;
+    char sizes [4] [SIZE_BYTES];
+    size_t least;
+    served_sizes_t data;
+    uint64_t machine_bytes = machine_memory_bytes (""), memory = options->memory_bytes;
+    if (memory > memory_parts_usable (machine_bytes)) {
+        memory = memory_parts_usable (machine_bytes);
+        printf ("warning: --memory %s, and this process may use %s (container limits included), of which "
+            "the server itself needs an eighth: %s are used\n",
+            served_size_text (options->memory_bytes, sizes [0], SIZE_BYTES),
+            served_size_text (machine_bytes, sizes [1], SIZE_BYTES),
+            served_size_text (memory, sizes [2], SIZE_BYTES));
+    }
+    if (!s_find_cache_least (options, &least) || !served_measure (&self->sets, options, &data))
+        return false;
+    memory_parts_wanted_t wanted = { .memory = memory, .cache_given = options->cache_bytes,
+        .raw_given = options->raw_bytes, .cache_least = least, .pack_bytes = data.pack_bytes,
+        .data_bytes = data.bytes, .pins_most = data.pins };
+    self->parts = memory_parts_divide (&wanted);
+    options->cache_bytes = self->parts.cache;
+    options->raw_bytes = self->parts.raw;
+    self->sets.pins = pins_new (self->parts.pins);
+    printf ("memory: %s for %s of data: %s for mixing, %s for prepared samples, ",
+        served_size_text (memory, sizes [0], SIZE_BYTES),
+        served_size_text (data.bytes, sizes [1], SIZE_BYTES),
+        served_size_text (self->parts.raw, sizes [2], SIZE_BYTES),
+        served_size_text (self->parts.cache, sizes [3], SIZE_BYTES));
+    printf ("%s for pins\n", served_size_text (self->parts.pins, sizes [0], SIZE_BYTES));
+    if (self->parts.pins == 0)
+        printf ("warning: --memory leaves nothing for pins: give more, or less --cache or --raw\n");
+    return self->sets.pins || s_complain_shortage ("no memory for pins");
+}
+
+static bool
+s_make_broker (server_t *self, size_t descriptors)
+{
+    uint32_t customs = (uint32_t) self->options.operation_count;
+    size_t least;
+    if (!s_find_cache_least (&self->options, &least))
+        return false;
     if (self->options.cache_bytes < least)
         return complain ("serve", "a cache of %llu bytes is too small: with %u workers the standard "
             "recipes need at least %zu; start with --cache %zu or fewer --workers",
@@ -453,7 +501,8 @@ s_start (server_t *self)
 {
     umask (0077);                       //  sockets are this user's alone
     size_t descriptors = s_raise_descriptors ();
-    if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
+    bool has_parts = self->options.memory_bytes == 0;
+    if (!s_take_signals (self) || (has_parts && !s_make_broker (self, descriptors)) || !s_claim (self))
         return false;
     //  Before slow steps: wrong keys are reported at once.
     if (!s_try_port (self) || !s_listen_http (self) || !s_open_keys (self)
@@ -468,6 +517,8 @@ s_start (server_t *self)
     char *changes = self->supervised.kept >= 0? additions_kept_read (self->supervised.kept): NULL;
     self->sets.changes = changes? json_loads (changes, 0, NULL): NULL;
     free (changes);
+    if (!has_parts && (!s_divide_memory (self) || !s_make_broker (self, descriptors)))
+        return false;
     if (!served_open (&self->sets, self->broker, &self->options) || !s_start_tasks (self)
         || !s_start_cluster (self))
         return false;
@@ -587,7 +638,7 @@ s_run (server_t *self)
         .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
         .block_cache = self->sets.blocks, .members = self->members, .http_server = self->http_server,
-        .viewers = self->viewers,
+        .viewers = self->viewers, .pins = self->sets.pins, .parts = &self->parts,
         .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
         .waiting_bytes_max = s_waiting_max (), .log = &self->log };
     self->end_ms = loop_run (&loop);

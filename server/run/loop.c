@@ -2,12 +2,13 @@
 #include <string.h>
 #include <zmq.h>
 #include "clock.h"
+#include "machine.h"
 #include "options.h"
 #include "receive_quota.h"
 #include "serve.h"
 #include "tenant.h"
 
-enum { BEAT_MS = 500, TOLD_MS = 10000, TURN_MS = 1000 };
+enum { BEAT_MS = 500, TOLD_MS = 10000, TURN_MS = 1000, MEMORY_MS = 10000 };
 
 static int
 s_patience_ms (const loop_t *self, int64_t now_ms, int64_t beat_ms)
@@ -147,6 +148,26 @@ s_look_at_block_cache (loop_t *self, int64_t now_ms)
             "still used": "opened: nothing of it is used", strerror (-figures.failure));
 }
 
+//  A container's limit may change while the server runs: pins give way, and come back.
+static void
+s_look_at_memory (loop_t *self, int64_t now_ms)
+{
+    if (!self->pins || (self->memory_ms && now_ms < self->memory_ms + MEMORY_MS))
+        return;
+    self->memory_ms = now_ms;
+    uint64_t machine_bytes = machine_memory_bytes (""),
+        pins = memory_parts_pins_now (self->parts, machine_bytes), taken = self->parts->pins - pins;
+    if (taken == self->pins_taken)
+        return;
+    self->pins_taken = taken;
+    pins_set_limit (self->pins, pins);
+    log_event (self->log, LOG_LEVEL_NOTICE, "memory", LOG_FIELDS (LOG_NUMBER ("machine_bytes", machine_bytes),
+        LOG_NUMBER ("pins_bytes", pins)),
+        "this process may use %llu bytes of memory now: pins have %llu of their %llu",
+        (unsigned long long) machine_bytes, (unsigned long long) pins,
+        (unsigned long long) self->parts->pins);
+}
+
 //  Which operations have failed, or changed, since it looked last.
 static void
 s_look_at_customs (loop_t *self, int64_t now_ms)
@@ -230,6 +251,7 @@ loop_run (loop_t *self)
             service_beat (self->service, now_ms);
             s_look_at_block_cache (self, now_ms);
             s_look_at_customs (self, now_ms);
+            s_look_at_memory (self, now_ms);
             s_look_at_members (self);
             beat_ms = now_ms + BEAT_MS;
         }

@@ -181,6 +181,19 @@ s_objects (const dataset_source_t *source)
     return object;
 }
 
+//  What of the data stays in memory.
+static json_t *
+s_pins (const dataset_source_t *source)
+{
+    if (!source->pins)
+        return json_null ();
+    pins_figures_t pins = pins_figures (source->pins);
+    return json_pack ("{s:I, s:f, s:I, s:I, s:I, s:I}", "bytes", (json_int_t) pins.bytes, "part",
+        (double) pins.bytes / (double) pins.data_bytes, "data_bytes", (json_int_t) pins.data_bytes,
+        "memory_bytes", (json_int_t) pins.memory, "limit_bytes", (json_int_t) pins.limit, "hit_bytes",
+        (json_int_t) pins.hit_bytes);
+}
+
 static void
 s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
 {
@@ -212,6 +225,8 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
     if (sees_all)
         json_object_set_new (object, "objects", !source->pack && catalogue_store (catalogue, 0)?
             s_objects (source): json_null ());
+    if (sees_all)
+        json_object_set_new (object, "pins", s_pins (source));
     if (source->rows)
         json_object_set_new (object, "jpeg_rows", json_integer (jpeg_row_index_samples (source->rows)));
     if (sees_all)

@@ -621,6 +621,11 @@ static const option_row_t s_rows [] = {
         "ipc://PATH, tcp://HOST:PORT, or one of each: ipc://PATH,tcp://HOST:PORT\n"
         "(default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there is\n"
         "no such directory ipc:///tmp/tureen-UID/server.sock)" },
+    { "memory", "BYTES", OF_SERVER (memory_bytes),
+        "memory for all three: what mixing needs (--raw), what sharing needs (--cache), and\n"
+        "for encoded bytes that stay in memory the rest, so that an epoch reads only what\n"
+        "is not there; what --raw and --cache give holds (default: nothing stays)",
+        1, .unit = OPTION_BYTES },
     { "cache", "BYTES", OF_SERVER (cache_bytes),
         "memory for prepared samples; K, M, G and T are powers of 1024: 512M, 4G\n"
         "(default: a quarter of the memory that this process may use, container\n"
@@ -1031,15 +1036,11 @@ s_read_config (settings_t *self)
 static void
 s_fill_defaults (options_t *self)
 {
-    if (!self->cache_bytes) {
-        uint64_t quarter = machine_memory_bytes ("") / 4;
-        self->cache_bytes = quarter? quarter: 1;
-    }
+    if (!self->cache_bytes && !self->memory_bytes)
+        self->cache_bytes = (machine_memory_bytes ("") + 3) / 4;
     self->raw_is_given = self->raw_bytes > 0;
-    if (!self->raw_is_given) {
-        uint64_t eighth = machine_memory_bytes ("") / 8;
-        self->raw_bytes = eighth? eighth: 1;
-    }
+    if (!self->raw_is_given && !self->memory_bytes)
+        self->raw_bytes = (machine_memory_bytes ("") + 7) / 8;
     if (!self->workers) {
         uint32_t processors = machine_processors ("");
         self->workers = processors < OPTIONS_WORKERS_MAX? processors: OPTIONS_WORKERS_MAX;

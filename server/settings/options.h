@@ -105,8 +105,10 @@ typedef struct {
     uint64_t operation_bytes;   //  of the address space of each of their processes
     uint32_t operation_seconds; //  that a call of one may take
     char *listen;               //  one endpoint, or ipc and tcp with a comma between; NULL: the default
+    uint64_t memory_bytes;      //  divided between cache_bytes, raw_bytes and pins (memory_parts.h); 0: not
+                                //  set
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
-                                //  included
+                                //  included; with memory_bytes 0 until they are divided, raw_bytes too
     uint64_t raw_bytes;         //  default: an eighth of it
     bool raw_is_given;          //  it is no default
     uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned

@@ -152,6 +152,21 @@ both_ways_to_write_an_option (void **state)
     }
 }
 
+//  Parts that are not given are left to the division.
+static void
+memory (void **state)
+{
+    (void) state;
+    options_t options = s_parsed ("--dataset a=b --memory 4G --cache 1G");
+    assert_true (options.memory_bytes == UINT64_C (4) << 30);
+    assert_true (options.cache_bytes == UINT64_C (1) << 30);
+    assert_true (options.raw_bytes == 0 && !options.raw_is_given);
+    options_clear (&options);
+    options = s_parsed_file ("memory = 64M\ndataset\n    a = /b\n", "");
+    assert_true (options.memory_bytes == 64 << 20 && options.cache_bytes == 0);
+    options_clear (&options);
+}
+
 //  Seconds may be left out on the command line; in a file they may not.
 static void
 until_idle (void **state)
@@ -259,6 +274,7 @@ settings_of_datasets (void **state)
     assert_string_equal (second->tier, "redox");
     assert_int_equal (second->piece, 64);
     assert_true (options.raw_bytes == UINT64_C (3) << 30);
+    assert_true (options.memory_bytes == 0);
     assert_int_equal (options.reads, 7);
     assert_int_equal (options.patience, 90);
     options_clear (&options);
@@ -314,7 +330,7 @@ help_comes_first (void **state)
         options_clear (&options);
     }
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
-        "--workers N",
+        "--memory BYTES", "--workers N",
         "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=drop|fail",
         "--jpeg-warnings NAME=N",
         "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N", "--patience SECONDS",
@@ -390,6 +406,7 @@ arguments_refused (void **state)
         { "--policy resident", "policy: expected follow or dsa, got 'resident'" },
         { "--feild a.m=mask:/m", "did you mean '--field'?" },
         { "--on-bda a=fail", "did you mean '--on-bad'?" },
+        { "--dataset a=/x --memory 12X", "memory: expected a size in bytes, as in 512M or 4G, got '12X'" },
         { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
         { "--dataset a=/x --block-cache /b", "block-cache: expected DIR=BYTES, as in /var/cache/tureen=200G, "
             "got '/b'" },
@@ -752,6 +769,7 @@ main (void)
         cmocka_unit_test (files_too_large),
         cmocka_unit_test (damaged_files),
         cmocka_unit_test (signals_are_left_alone),
+        cmocka_unit_test (memory),
         cmocka_unit_test (until_idle),
         cmocka_unit_test (supervise),
     };

@@ -1,0 +1,35 @@
+/*  memory_parts -- how --memory is divided between its three forms: the mixing pool (--raw), prepared
+ *  versions (--cache) and pins.
+ *
+ *  The pool gets what mixing needs, versions what sharing needs, pins the rest, at most what the data take.
+ *  What is left then goes to versions.  A part that the operator gives by itself stays as it is given.
+ */
+#ifndef MEMORY_PARTS_H
+#define MEMORY_PARTS_H
+#include <stdint.h>
+
+//  Least of a part, if an eighth of the memory is as much.
+enum { MEMORY_PARTS_LEAST = 16 * 1024 * 1024 };
+
+typedef struct {
+    uint64_t memory;                    //  to be divided
+    uint64_t cache_given, raw_given;    //  0: by the rules
+    uint64_t cache_least;               //  that the workers need
+    uint64_t pack_bytes;                //  of the data sets that are packs
+    uint64_t data_bytes;                //  of all data sets
+    uint64_t pins_most;                 //  what pins of all data take
+} memory_parts_wanted_t;
+
+typedef struct {
+    uint64_t cache, raw, pins;
+} memory_parts_t;
+
+memory_parts_t memory_parts_divide (const memory_parts_wanted_t *wanted);
+//  Of so much that this process may use at all (machine.h), what may be divided: the server itself needs an
+//  eighth beside it.
+uint64_t memory_parts_usable (uint64_t machine_bytes);
+//  The pins when this process may use so much: less than at the start if what was divided is not there any
+//  more.
+uint64_t memory_parts_pins_now (const memory_parts_t *parts, uint64_t machine_bytes);
+
+#endif

@@ -1,0 +1,128 @@
+"""Encoded bytes that stay in memory (--memory): an epoch reads S (1 - p), the orders and the bytes are those
+without, and memory that is taken away is given back."""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+import zlib
+
+import harness
+import plain_client
+from harness import Server, np
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+import tureen
+
+BATCH, EPOCHS = 16, 3
+
+
+def take(server, epochs=EPOCHS, **keys):
+    """All that a job gets: [(epoch, ids, checksums of fields)]."""
+    job, taken = plain_client.Job(server.endpoint, harness.PATIENCE), []
+    job.join((), **dict({"dataset": "train", "batch_size": BATCH, "epochs": epochs}, **keys))
+    job.start()
+    while True:
+        event = job.event()
+        if isinstance(event, plain_client.EpochEnd):
+            if event.last:
+                break
+            continue
+        assert isinstance(event, plain_client.Batch), event
+        taken.append((event.epoch, list(event.ids), [zlib.crc32(part) for part in event.fields.values()]))
+        event.fields.clear()
+        job.done_with(event)
+    job.leave()
+    job.close()
+    return taken
+
+
+class PinsTest(unittest.TestCase):
+    SAMPLES = 900
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="tu-pins-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.data, cls.packed = os.path.join(cls.root, "data"), os.path.join(cls.root, "pack")
+        harness.make_folder(cls.data, cls.SAMPLES, seed=harness.SEED, sizes=((420, 520), (420, 520)))
+        done = harness.run("pack", "--quiet", cls.data, cls.packed)
+        assert done.returncode == 0, done.stderr
+
+    def serve(self, memory, folder=None, raw="12M", cache="3M", more=()):
+        arguments = ("--memory", str(memory)) if memory else ()
+        return Server({"train": folder or self.packed}, cache=cache,
+                      arguments=("--raw", raw, *arguments, *more))
+
+    @staticmethod
+    def dataset(server):
+        return server.status()["datasets"][0]
+
+    def so_far(self, server):
+        """Bytes from the disk, from pins, and both."""
+        dataset = self.dataset(server)
+        return np.array([dataset["pack"]["source_bytes"], dataset["pins"]["hit_bytes"],
+                         dataset["pack"]["bytes_read"]])
+
+    def test_an_epoch_reads_what_is_not_pinned(self):
+        size = os.path.getsize(os.path.join(self.packed, "volume-00000.tureen"))
+        for part in (0.25, 0.5, 0.9, 1.5):
+            #  Pieces so large that whole blocks of 4,096 bytes at their ends hardly count.
+            with self.serve(int(size * part) + (15 << 20), more=("--piece", "train=8")) as server:
+                take(server, 1)                 # fills
+                before = self.so_far(server)
+                take(server, 3)
+                pins = self.dataset(server)["pins"]
+                read, hit, both = self.so_far(server) - before
+                self.assertEqual(read + hit, both)
+                #  Of so little data single reads at an epoch's end, and blocks at pieces' ends, are some
+                #  hundredths beside S, with pins or without.
+                self.assertAlmostEqual(both / 3 / size, 1, delta=0.04)
+                self.assertAlmostEqual(read / both, 1 - pins["part"], delta=0.01)
+                #  Whole blocks of 4 MiB, and a volume's last one.
+                self.assertGreater(pins["bytes"] + (4 << 20) + 4096, min(size, size * part))
+                self.assertLessEqual(pins["memory_bytes"], pins["limit_bytes"])
+                self.assertEqual(pins["data_bytes"], size)
+
+    def test_pins_change_no_order_and_no_byte(self):
+        kinds = {"seed": "7"}, {"seed": "7", "pool": 32}
+        with self.serve(None) as server:
+            self.assertIsNone(self.dataset(server)["pins"])
+            plain = [take(server, **keys) for keys in kinds]
+        for memory in ("32M", "96M"):
+            with self.serve(memory) as server:
+                for keys, wanted in zip(kinds, plain):
+                    self.assertEqual(take(server, **keys), wanted)
+                self.assertGreater(self.dataset(server)["pins"]["hit_bytes"], 0)
+
+    def test_a_folder_is_opened_once(self):
+        with self.serve("96M", folder=self.data) as server:
+            first = take(server, 1, seed="3")
+            pins = self.dataset(server)["pins"]
+            self.assertEqual(pins["part"], 1)
+            #  What is pinned is there though the files have gone.
+            moved = self.data + ".moved"
+            os.rename(self.data, moved)
+            try:
+                self.assertEqual(take(server, 1, seed="3"), first)
+            finally:
+                os.rename(moved, self.data)
+
+    def test_the_parts_of_memory(self):
+        with self.serve("64M", raw="5M", cache="7M") as server:
+            self.assertIn("5.0 MiB for mixing, 7.0 MiB for prepared samples", server.log())
+            self.assertEqual(server.status()["cache_bytes_max"], 7 << 20)
+        with Server({"train": self.packed}, cache=None, arguments=("--memory", "128M")) as server:
+            status = server.status()
+            pins = self.dataset(server)["pins"]
+            self.assertLessEqual(status["cache_bytes_max"] + pins["limit_bytes"], 112 << 20)
+            self.assertGreater(status["cache_bytes_max"] + pins["limit_bytes"] + 4096, 112 << 20)
+            self.assertGreater(pins["limit_bytes"], pins["data_bytes"])
+        with self.serve("14M") as server:
+            self.assertIn("--memory leaves nothing for pins", server.log())
+            take(server, 1)
+            self.assertEqual(self.dataset(server)["pins"]["bytes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
