@@ -56,6 +56,9 @@ static const option_row_t s_rows [] = {
     { "piece", "K", AT (plan.piece), "stream: samples of a piece, up to 64 (default: 8)", 1, RAW_PIECE_MAX },
     { "memory", "FRACTION", AT (plan.memory),
         "of the raw pool, as a share of the samples; private: of each job's", SHARE },
+    { "pins", "FRACTION", AT (plan.pins),
+        "samples that stay in memory beside that, in blocks that are filled until full, as a share\n"
+        "of all (default: none)", SHARE },
     { "virtual-chunks", "M", AT (plan.virtual_chunks),
         "redox, in place of --memory: how many; memory is what they take", 1, VIRTUAL_MAX },
     { "cache", "FRACTION", AT (plan.cache),
@@ -92,7 +95,9 @@ static const option_table_t s_table = { "tier_sim", s_rows, OPTION_ROWS (s_rows)
     "\n"
     "loads: reads in each epoch of the fastest job.  singles: those of one sample.  read_amplification:\n"
     "bytes read, over bytes of the samples handed to workers.  bytes_per_data_epoch: bytes read, over the\n"
-    "bytes of all jobs' data times the fastest job's epochs.\n"
+    "bytes of all jobs' data times the fastest job's epochs.  pinned, with --pins: the share of the\n"
+    "samples that is in the end; and bytes_by_epoch: bytes read in each epoch of the fastest job, over the\n"
+    "bytes of all samples, which is 1 - pinned from the second epoch on where each sample is read once.\n"
     "fill_rate: mean share of the memory that is filled; redox: slots that a load fills.  order_hash:\n"
     "FNV-1a of all ids, in the order in which they were drawn.  Means over all jobs' epochs (shuffle:\n"
     "what a plain shuffle gives):\n"
@@ -117,6 +122,8 @@ s_check_published (const tier_options_t *self, const option_result_t *result)
         return true;
     if (plan->policy != RAW_REDOX)
         return s_complain ("--published-rng: goes with --policy redox");
+    if (plan->pins > 0)
+        return s_complain ("--pins: does not go with --published-rng");
     if (self->job_count || option_given (&s_table, result, "sampler")
         || option_given (&s_table, result, "cache") || plan->until > 0)
         return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache nor "

@@ -29,6 +29,7 @@ typedef struct {
     double memory;              //  of the raw pool, as a share of all samples; under TIER_PRIVATE of each
                                 //  job's
     uint32_t virtual_chunks;    //  redox; 0: as many as fit into `memory`; else that is as large as they need
+    double pins;                //  as a share of all samples; 0: none
     double cache;               //  of the prepared cache, as a share of all samples
     uint32_t batch;
     size_t sample_bytes;        //  of each sample

@@ -34,6 +34,13 @@ s_per_data_epoch (const tier_result_t *result)
     return (double) result->read_bytes / result->data_epochs;
 }
 
+//  As a share of the bytes of all samples.
+static double
+s_of_all (const tier_plan_t *plan, uint64_t bytes)
+{
+    return (double) bytes / ((double) plan->samples * (double) plan->sample_bytes);
+}
+
 //  redox: slots that a load fills; the others: how full the memory is.
 static double
 s_fill_rate (const tier_plan_t *plan, const tier_result_t *result)
@@ -126,6 +133,13 @@ tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *
     s_row ("samples handed a delivery", 3, (double) result->handed / (double) result->deliveries);
     s_row ("read amplification", 4, s_amplification (plan, result));
     s_row ("bytes read a data epoch", 4, s_per_data_epoch (result));
+    if (plan->pins > 0) {
+        s_row ("pinned", 4, result->pinned);
+        printf ("%-28s", "bytes read an epoch, of all");
+        for (size_t epoch = 0; epoch < result->load_count; epoch++)
+            printf (" %.4f", s_of_all (plan, result->bytes_by_epoch [epoch]));
+        printf ("\n");
+    }
     s_row (plan->policy == RAW_REDOX? "slots filled a load": "memory filled", 3, s_fill_rate (plan, result));
     tier_mixing_t mixing = s_mixing (result);
     s_print_mixing (&mixing);
@@ -215,6 +229,13 @@ tier_report_json (const tier_plan_t *plan, uint64_t seed, const tier_result_t *r
         s_set (object, "singles", s_json_counts (result->singles_by_epoch, result->load_count));
     s_set (object, "read_amplification", s_number (s_amplification (plan, result)));
     s_set (object, "bytes_per_data_epoch", s_number (s_per_data_epoch (result)));
+    if (plan->pins > 0) {
+        json_t *bytes = json_array ();
+        for (size_t epoch = 0; epoch < result->load_count; epoch++)
+            json_array_append_new (bytes, s_number (s_of_all (plan, result->bytes_by_epoch [epoch])));
+        s_set (object, "pinned", s_number (result->pinned));
+        s_set (object, "bytes_by_epoch", bytes);
+    }
     s_set (object, "fill_rate", s_number (s_fill_rate (plan, result)));
     s_set_mixing (object, &mixing);
     s_set (object, "pair_repeat", s_number (s_pair_repeat (result)));

@@ -7,6 +7,7 @@
 #include "simulated_memory.h"
 #include "tier.h"
 #include "tier_disk.h"
+#include "tier_pins.h"
 #include "tier_published.h"
 
 _Static_assert ((int) TIER_PLAN_JOBS_MAX <= (int) SAMPLER_JOBS_MAX, "all jobs may be there at once");
@@ -33,6 +34,7 @@ typedef struct {
 struct simulation {
     const tier_plan_t *plan;
     tier_disk_t *disk;
+    tier_pins_t *pins;          //  NULL: none
     random_t random;
     sampler_t *sampler;
     version_index_t *version_index;
@@ -96,7 +98,10 @@ s_epoch (const simulation_t *self)
 static void
 s_read (simulation_t *self, uint32_t first, uint32_t count)
 {
-    self->result->read_bytes += tier_disk_bytes (self->disk, first, count);
+    uint64_t bytes = self->pins? tier_pins_read (self->pins, first, count):
+        tier_disk_bytes (self->disk, first, count);
+    self->result->read_bytes += bytes;
+    self->result->bytes_by_epoch [s_epoch (self)] += bytes;
     self->result->loads [s_epoch (self)]++;
 }
 
@@ -336,6 +341,7 @@ s_set_up_result (simulation_t *self)
     free (covered);
     result->load_count = self->fastest->plan->epochs;
     result->loads = simulated_alloc (result->load_count, sizeof *result->loads);
+    result->bytes_by_epoch = simulated_alloc (result->load_count, sizeof *result->bytes_by_epoch);
     result->singles_by_epoch = simulated_alloc (result->load_count, sizeof *result->singles_by_epoch);
     result->data_epochs = (double) (data * plan->sample_bytes) * self->fastest->plan->epochs;
     result->limit_bytes = self->limit_bytes;
@@ -391,7 +397,7 @@ tier_run (const tier_plan_t *plan, uint64_t seed, uint64_t pack_seed, _Atomic ui
         return tier_published_run (plan, seed);
     tier_result_t result = { .load_count = 0 };
     tier_disk_t *disk = tier_disk_new (plan, pack_seed);
-    simulation_t self = { .plan = plan, .disk = disk, .result = &result };
+    simulation_t self = { .plan = plan, .disk = disk, .pins = tier_pins_new (disk), .result = &result };
     s_set_up (&self, seed, bins);
     while (s_advance (&self)) {
         s_admit (&self);
@@ -399,6 +405,8 @@ tier_run (const tier_plan_t *plan, uint64_t seed, uint64_t pack_seed, _Atomic ui
             ;
     }
     s_tear_down (&self);
+    result.pinned = self.pins? tier_pins_part (self.pins): 0;
+    tier_pins_destroy (&self.pins);
     tier_disk_destroy (&disk);
     return result;
 }
@@ -411,6 +419,7 @@ tier_result_clear (tier_result_t *self)
     free (self->jobs);
     free (self->loads);
     free (self->singles_by_epoch);
+    free (self->bytes_by_epoch);
     *self = (tier_result_t) { .load_count = 0 };
 }
 

@@ -27,7 +27,9 @@ typedef struct {
 typedef struct {
     uint64_t *loads;                    //  reads in each epoch of the fastest job (the first of several)
     uint64_t *singles_by_epoch;         //  those of samples by themselves
+    uint64_t *bytes_by_epoch;           //  that were read
     size_t load_count;
+    double pinned;                      //  samples, as a share of all
     uint64_t reads, singles;            //  of pieces or chunks; of samples by themselves
     uint64_t single_bytes, read_bytes;  //  of single reads; of all
     uint64_t handed;                    //  samples that went to workers

@@ -84,6 +84,8 @@ test_bad_arguments (void **state)
         { FINE "--job 1:0:2:0:1 --epochs 3", "expected one of them" },
         { FINE "--until 0", "--until '0': expected epochs" },
         { "--policy redox --samples 1000 --memory 0.1 --published-rng --until 2", "has one job of its own" },
+        { FINE "--pins 1.5", "--pins '1.5': expected a share" },
+        { "--policy redox --samples 1000 --memory 0.1 --published-rng --pins 0.5", "--pins: does not go" },
         { FINE "more", "'more'" }
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
@@ -92,6 +94,42 @@ test_bad_arguments (void **state)
             fail_msg ("%s: %s", cases [at] [0], s_text);
         assert_string_equal (strchr (s_text, '\n'), "\n");
     }
+}
+
+//  With a part p pinned an epoch reads 1 - p of the data, of one job, of four in step, and of a private one;
+//  and the orders are those without pins.
+static void
+test_pins (void **state)
+{
+    (void) state;
+    static const char *const jobs [] = { "",
+        "--job 1:0:6:0:1 --job 1:0:6:0:1 --job 1:0:6:0:1 --job 1:0:6:0:1", "--sampler private" };
+    for (size_t at = 0; at < sizeof jobs / sizeof *jobs; at++)
+        for (double pins = 0; pins < 1; pins += 0.3) {
+            static json_int_t hash;
+            char arguments [400];
+            snprintf (arguments, sizeof arguments, "--policy stream --samples 20000 --memory 0.08 "
+                "--sample-bytes 110000 --align 4096 %s %s", jobs [at], strstr (jobs [at], "--job")? "":
+                "--epochs 6");
+            if (pins > 0)
+                snprintf (arguments + strlen (arguments), sizeof arguments - strlen (arguments),
+                    " --pins %g", pins);
+            json_t *object = s_json (arguments);
+            json_int_t own = (json_int_t) strtoull (json_string_value (json_object_get (object,
+                "order_hash")), NULL, 16);
+            hash = pins > 0? hash: own;
+            assert_int_equal (own, hash);
+            if (pins > 0) {
+                double pinned = s_real (object, "pinned"), read = 0;
+                const json_t *bytes = json_object_get (object, "bytes_by_epoch");
+                //  Without the last one, for which no epoch reads ahead.
+                for (size_t epoch = 1; epoch < 5; epoch++)
+                    read += json_number_value (json_array_get (bytes, epoch)) / 4;
+                assert_true (pinned <= pins && pinned > pins - 0.01);
+                assert_true (fabs (read - (1 - pinned)) < 0.01);
+            }
+            json_decref (object);
+        }
 }
 
 //  Two independent programs agree on these.
@@ -203,6 +241,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_bad_arguments),
+        cmocka_unit_test (test_pins),
         cmocka_unit_test (test_redox_as_published),
         cmocka_unit_test (test_json_is_whole_and_the_seeds),
         cmocka_unit_test (test_direct_is_a_shuffle),
