@@ -11,6 +11,9 @@ group = tureen
 #  Memory for prepared samples; without it a quarter of what the server may use.
 #cache = 24G
 
+#  Or memory for everything: what is left beside prepared samples keeps the data's bytes.
+#memory = 48G
+
 #dataset
 #    train = /data/imagenet/train
 #    val = /data/imagenet/val

@@ -157,6 +157,16 @@ s_show_pack (const json_t *pack)
     s_show_levels (pack);
 }
 
+//  What of a data set stays in memory.
+static void
+s_show_pins (const json_t *pins)
+{
+    if (json_is_object (pins))
+        printf ("  pinned %.1f MB, %.1f %% of it, with at most %.1f MB of memory; %.1f MB were read from "
+            "there\n", answer_real (pins, "bytes") / 1e6, 100 * answer_real (pins, "part"),
+            answer_real (pins, "limit_bytes") / 1e6, answer_real (pins, "hit_bytes") / 1e6);
+}
+
 static void
 s_show_datasets (const json_t *status)
 {
@@ -180,6 +190,7 @@ s_show_datasets (const json_t *status)
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
+        s_show_pins (json_object_get (dataset, "pins"));
         tree_answer_print (status, dataset);
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"), answer_text (bad, "reason"));

@@ -51,7 +51,7 @@ struct pins_data {
     //  under its own
     pthread_mutex_t lock;
     uint64_t limit, reserved;
-    uint64_t filled, hit_bytes;
+    uint64_t filled, hit_bytes, miss_bytes;
     uint64_t random;
     block_t **chains;                   //  a power of two, or NULL
     size_t chain_count;
@@ -395,7 +395,7 @@ pins_figures (pins_data_t *self)
     assert (self && self->magic == PINS_MAGIC);
     pthread_mutex_lock (&self->lock);
     pins_figures_t figures = { .bytes = self->filled, .memory = self->reserved, .limit = self->limit,
-        .hit_bytes = self->hit_bytes, .data_bytes = self->data_bytes };
+        .hit_bytes = self->hit_bytes, .miss_bytes = self->miss_bytes, .data_bytes = self->data_bytes };
     pthread_mutex_unlock (&self->lock);
     return figures;
 }
@@ -473,6 +473,11 @@ pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memo
         size_t here = s_copy_out (file, &piece, true, memory + (begin - offset));
         is_whole = here == piece.end - piece.begin;
         gap.end -= here;
+    }
+    if (gap.begin < gap.end) {
+        pthread_mutex_lock (&file->data->lock);
+        file->data->miss_bytes += gap.end - gap.begin;
+        pthread_mutex_unlock (&file->data->lock);
     }
     return gap;
 }

@@ -42,6 +42,7 @@ typedef struct {
     uint64_t memory;                    //  reserved, bookkeeping included
     uint64_t limit;                     //  of memory
     uint64_t hit_bytes;                 //  read from here so far
+    uint64_t miss_bytes;                //  in the gaps of these reads
     uint64_t data_bytes;                //  of the data set
 } pins_figures_t;
 

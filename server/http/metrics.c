@@ -84,6 +84,7 @@ static const row_t s_server [] = {
 static const row_t s_datasets [] = {
     { "dataset_samples", false, "samples", "Samples of the data set.", NULL, NULL },
     { "dataset_bytes", false, "bytes", "Bytes of its files.", NULL, NULL },
+    { "dataset_pinned_bytes", false, "pins.bytes", "Bytes of its files that stay in memory.", NULL, NULL },
     { "dataset_bad_samples", false, "bad_samples", "Its unreadable samples.", NULL, NULL },
     { "dataset_failing_reads", false, "trouble.failing", "Reads that failed and wait to be tried again.",
         NULL, NULL },
@@ -91,6 +92,7 @@ static const row_t s_datasets [] = {
         "storage" },
     { "dataset_read_bytes", true, "pack.block_cache_bytes", NULL, "source", "block_cache" },
     { "dataset_read_bytes", true, "pack.peer_bytes", NULL, "source", "peers" },
+    { "dataset_read_bytes", true, "pins.hit_bytes", NULL, "source", "pins" },
     { "dataset_read_bytes", true, "objects.source_bytes", NULL, "source", "storage" },
     { "dataset_read_bytes", true, "objects.block_cache_bytes", NULL, "source", "block_cache" },
     { "dataset_read_bytes", true, "objects.peer_bytes", NULL, "source", "peers" },

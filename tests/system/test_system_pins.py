@@ -2,6 +2,7 @@
 without, and memory that is taken away is given back."""
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -107,6 +108,24 @@ class PinsTest(unittest.TestCase):
                 self.assertEqual(take(server, 1, seed="3"), first)
             finally:
                 os.rename(moved, self.data)
+
+    def test_memory_that_is_taken_away_is_given_back(self):
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if machine < 5200000000:
+            self.skipTest("a machine of less than 5.2 GB")
+        limit = ("prlimit", "--as=5000000000", "--")
+        with Server({"train": self.packed}, cache="4200000000", wrapper=limit, arguments=(
+                "--raw", "12M", "--memory", "5G", "--workers", "1")) as server:
+            self.assertIn("warning: --memory 5.0 GiB, and this process may use 4.7 GiB", server.log())
+            take(server, 1)
+            size = self.dataset(server)["pins"]["data_bytes"]
+            #  Its header is never read.
+            self.assertEqual(self.dataset(server)["pins"]["bytes"], size - 4096)
+            for soft, wanted in ((4700000000, 0), (5000000000, size - 4096)):
+                subprocess.run(["prlimit", "--pid", str(server.pid), "--as=%d:5000000000" % soft], check=True)
+                harness.wait_until("pins follow the limit", lambda: take(server, 1) and self.dataset(server)[
+                    "pins"]["bytes"] == wanted)
+            self.assertEqual(server.log().count("this process may use 4700000000 bytes of memory now"), 1)
 
     def test_the_parts_of_memory(self):
         with self.serve("64M", raw="5M", cache="7M") as server:

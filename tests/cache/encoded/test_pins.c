@@ -60,7 +60,7 @@ typedef struct {
 typedef struct {
     pins_file_t files [FILES];
     model_block_t blocks [FILES] [BLOCKS_MAX];
-    uint64_t hit_bytes;
+    uint64_t hit_bytes, miss_bytes;
 } model_t;
 
 static uint64_t
@@ -92,7 +92,7 @@ s_unit_bytes (size_t file, uint64_t unit)
 static pins_figures_t
 s_expected (const model_t *self)
 {
-    pins_figures_t figures = { .hit_bytes = self->hit_bytes };
+    pins_figures_t figures = { .hit_bytes = self->hit_bytes, .miss_bytes = self->miss_bytes };
     for (size_t file = 0; file < FILES; file++)
         for (size_t block = 0; block < s_blocks (file); block++) {
             const model_block_t *of = &self->blocks [file] [block];
@@ -110,6 +110,7 @@ s_compare_figures (const model_t *self)
     assert_int_equal (is.bytes, expected.bytes);
     assert_int_equal (is.memory, expected.memory);
     assert_int_equal (is.hit_bytes, expected.hit_bytes);
+    assert_int_equal (is.miss_bytes, expected.miss_bytes);
     assert_true (is.memory <= is.limit);
 }
 
@@ -150,6 +151,7 @@ s_play_read (model_t *self, uint64_t *random)
         assert_true (s_memory [at] == 0xee);
     assert_true (s_memory [bytes] == 0xee);
     self->hit_bytes += bytes - (end - begin);
+    self->miss_bytes += end - begin;
 }
 
 static void
@@ -205,6 +207,7 @@ s_play_limit (model_t *self, pins_t *pins, uint64_t *random)
                 bytes = s_unit_bytes (file, offset / UNIT);
             pins_gap_t gap = pins_read (&self->files [file], offset, (size_t) bytes, s_memory);
             self->hit_bytes += gap.begin == gap.end? bytes: 0;
+            self->miss_bytes += gap.begin == gap.end? 0: bytes;
             if (gap.begin != gap.end) {
                 largest = pins_cost (s_block_bytes (file, number)) > largest?
                     pins_cost (s_block_bytes (file, number)): largest;
