@@ -555,11 +555,16 @@ pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t
 }
 
 bool
-pins_is_full (const pins_file_t *file)
+pins_keeps (const pins_file_t *file, uint64_t offset)
 {
-    pins_figures_t figures = pins_figures (file->data);
-    uint32_t block_bytes = file->bytes < PINS_BLOCK_BYTES? (uint32_t) file->bytes: PINS_BLOCK_BYTES;
-    return figures.memory + s_cost (block_bytes) > figures.limit;
+    s_check (file, offset, 1);
+    pins_data_t *self = file->data;
+    piece_t piece = s_piece (file, offset, 1);
+    pthread_mutex_lock (&self->lock);
+    bool keeps = s_find (self, file->number, piece.number)
+        || self->reserved + s_cost (piece.block_bytes) <= self->limit;
+    pthread_mutex_unlock (&self->lock);
+    return keeps;
 }
 
 void

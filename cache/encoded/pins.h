@@ -66,9 +66,9 @@ pins_gap_t pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, ui
 //  Keeps the units that lie wholly in the range and are not here yet, as far as there is room.  The file's
 //  last unit may be short.
 void pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t *memory);
-//  Whether no more blocks of the file's data set find room: reading more than is wanted, to complete units,
-//  is of no use then.
-bool pins_is_full (const pins_file_t *file);
+//  Whether the unit at this offset is kept if it comes: reading more than is wanted, to complete it, is of
+//  use.
+bool pins_keeps (const pins_file_t *file, uint64_t offset);
 //  Gives up the blocks of the range: their bytes may be wrong.
 void pins_drop (const pins_file_t *file, uint64_t offset, size_t bytes);
 

@@ -21,9 +21,9 @@
  *                  from its home if that is another member (peers.h), and what that does not give from the
  *                  store.
  *                  With pins (pins.h) a request copies what is pinned at the beginning and at the end of its
- *                  range, reads the gap between, whole units of it, and keeps what was read.  What the local
- *                  disk keeps of a store is not pinned.  A request `is_afresh` gives up the pins of its
- *                  range.
+ *                  range, reads the gap between, whole units of it, and keeps what was read, of a store also
+ *                  what came from the local disk or from members.  A request `is_afresh` gives up the pins
+ *                  of its range.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory

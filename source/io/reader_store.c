@@ -35,6 +35,7 @@ typedef struct {
     pins_file_t pins;                   //  of a request; without data: it has none
     size_t data;                        //  in the cluster; SIZE_MAX: not kept in common
     size_t wanted_begin, wanted_end;    //  of the range's bytes
+    size_t read_begin, read_end;        //  what is read of them
     size_t begun;                       //  bytes of it that are here, or that there is a part for
     size_t parts;                       //  under way
     int rc;                             //  of the first part that failed
@@ -125,6 +126,10 @@ s_finish_request (store_reader_t *self, range_t *range)
     if (request->kind == READER_FILE && range->rc == 0)
         request->buffer->size = catalogue_file_bytes (request->catalogue, request->id, request->field);
     reader_finish (self->reader, request);
+    const transfer_t *whole = &range->whole;
+    if (range->pins.data && range->rc == 0 && range->read_begin < range->read_end)
+        pins_keep (&range->pins, whole->offset + range->read_begin, range->read_end - range->read_begin,
+            whole->memory + range->read_begin);
 }
 
 static void
@@ -201,13 +206,6 @@ s_look_on_disk (const range_t *range, transfer_t *transfer)
         range->request->cached_ns += clock_now_ns () - began_ns;
 }
 
-//  Whether the local disk keeps what is to be kept there.
-static bool
-s_is_on_disk (const reader_blocks_t *blocks)
-{
-    return blocks->data && !block_data_is_full (blocks->data) && !block_data_is_aside (blocks->data);
-}
-
 //  Copies what is pinned of a request's range, and narrows the range to the gap.
 static void
 s_look_at_pins (range_t *range)
@@ -232,19 +230,23 @@ s_look_at_pins (range_t *range)
     whole->bytes = begin < end? gap.end - gap.begin: 0;
 }
 
-//  What units have more than is wanted is not read where it is not kept.
+//  What units have more than is wanted is not read where it is neither kept nor pinned.
 static void
-s_trim (const range_t *range, transfer_t *transfer)
+s_trim (range_t *range, transfer_t *transfer)
 {
     uint64_t begin = range->whole.offset + range->wanted_begin,
         end = range->whole.offset + range->wanted_end;
-    if (transfer->offset + transfer->bytes > end)
+    const pins_file_t *pins = range->pins.data? &range->pins: NULL;
+    if (transfer->offset + transfer->bytes > end && !(pins && pins_keeps (pins, end))) {
         transfer->bytes = (size_t) (end - transfer->offset);
-    if (transfer->offset < begin) {
+        range->read_end = range->wanted_end;
+    }
+    if (transfer->offset < begin && !(pins && pins_keeps (pins, transfer->offset))) {
         size_t skip = (size_t) (begin - transfer->offset);
         transfer->offset += skip;
         transfer->memory += skip;
         transfer->bytes -= skip;
+        range->read_begin = range->wanted_begin;
     }
 }
 
@@ -272,8 +274,8 @@ s_read_store (store_reader_t *self, part_t *part, bool is_kept)
     part->way = PART_STORE;
     part->is_kept = is_kept;
     //  What is read afresh replaces whole units.
-    bool is_pinned = range->pins.data && !pins_is_full (&range->pins);
-    if (!part->transfer.is_afresh && !is_pinned && !(is_kept && s_is_on_disk (&range->blocks)))
+    if (!part->transfer.is_afresh && (!is_kept || !range->blocks.data
+        || block_data_is_full (range->blocks.data) || block_data_is_aside (range->blocks.data)))
         s_trim (range, &part->transfer);
     return part->transfer.bytes > 0 && s_begin_transfer (self, part);
 }
@@ -410,7 +412,6 @@ s_on_end (store_reader_t *self, part_t *part)
     range_t *range = part->range;
     const transfer_t transfer = part->transfer;
     const reader_blocks_t blocks = range->blocks;
-    const pins_file_t pins = range->pins;
     size_t data = range->data;
     bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch;
     uint64_t block = s_block (range, &transfer);
@@ -423,9 +424,6 @@ s_on_end (store_reader_t *self, part_t *part)
         s_finish (self, range);
     if (is_kept && !is_fetch)
         s_keep (&blocks, &transfer);
-    //  What the local disk keeps is not pinned.
-    if (pins.data && transfer.rc == 0 && transfer.bytes > 0 && !(is_kept && s_is_on_disk (&blocks)))
-        pins_keep (&pins, transfer.offset, transfer.bytes, transfer.memory);
     if (data != SIZE_MAX)
         s_wake (self, data, block);
 }
@@ -541,6 +539,7 @@ s_begin (store_reader_t *self, range_t *range, int rc)
         s_widen (range, range->blocks.data? range->blocks.bytes: range->pins.bytes);
     if (rc == 0 && range->pins.data)
         s_look_at_pins (range);
+    range->read_end = range->whole.bytes;
     range->rc = rc;
     s_go_on (self, range);
     if (!s_is_done (range))

@@ -11,6 +11,7 @@ import zlib
 import harness
 import plain_client
 from harness import Server, np
+from object_store import Fault, ObjectStore
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
@@ -141,6 +142,81 @@ class PinsTest(unittest.TestCase):
             self.assertIn("--memory leaves nothing for pins", server.log())
             take(server, 1)
             self.assertEqual(self.dataset(server)["pins"]["bytes"], 0)
+
+
+class StoreTest(unittest.TestCase):
+    SAMPLES = 400
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="tu-pins-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.bucket = os.path.join(cls.root, "bucket")
+        cls.data, cls.packed = os.path.join(cls.bucket, "data"), os.path.join(cls.bucket, "pack")
+        harness.make_folder(cls.data, cls.SAMPLES, seed=harness.SEED, sizes=((420, 520), (420, 520)))
+        done = harness.run("pack", "--quiet", cls.data, cls.packed)
+        assert done.returncode == 0, done.stderr
+        cls.size = os.path.getsize(os.path.join(cls.packed, "volume-00000.tureen"))
+
+    def setUp(self):
+        self.store = ObjectStore(self.root)
+        self.store.__enter__()
+        self.addCleanup(self.store.__exit__)
+
+    def serve(self, pins, name="pack", arguments=()):
+        memory = ("--memory", str(int(pins * self.size) + (11 << 20))) if pins else ()
+        return Server({"train": "s3://bucket/" + name}, cache="3M", environment=self.store.environment(),
+                      arguments=("--raw", "8M", *memory, *arguments))
+
+    def epoch(self, server):
+        """What it gets, and how much of the data the store sent."""
+        before = self.store.sent()
+        taken = take(server, 1, seed="5")
+        return taken, (self.store.sent() - before) / self.size
+
+    def test_packs(self):
+        with self.serve(None) as server:
+            wanted, sent = self.epoch(server)
+            self.assertAlmostEqual(sent, 1, delta=0.01)
+        for part in (0.5, 1.2):
+            with self.serve(part) as server:
+                for turn in range(3):
+                    taken, sent = self.epoch(server)
+                    self.assertEqual(taken, wanted)
+                    pins = server.status()["datasets"][0]["pins"]
+                    self.assertAlmostEqual(sent, 1 - pins["part"] if turn else 1, delta=0.02)
+                self.assertGreater(pins["bytes"] + (4 << 20) + 4096, min(part, 1) * self.size)
+
+    def test_single_objects(self):
+        with self.serve(None, "data") as server:
+            wanted, _ = self.epoch(server)
+        with self.serve(1.2, "data") as server:
+            for turn in range(2):
+                taken, sent = self.epoch(server)
+                self.assertEqual(taken, wanted)
+                self.assertEqual(sent > 0, turn == 0)
+
+    def test_connections_that_break(self):
+        with self.serve(None) as server:
+            wanted, _ = self.epoch(server)
+        with self.serve(0.5) as server:
+            for turn in range(2):
+                self.store.faults += [Fault("reset", name="volume", times=5, after=20000)]
+                self.assertEqual(self.epoch(server)[0], wanted)
+
+    def test_before_the_local_disk(self):
+        cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
+        kept = ("--block-cache", "%s=%d" % (cache, 2 * self.size))
+        with self.serve(None, arguments=kept) as server:
+            wanted, _ = self.epoch(server)
+        with self.serve(0.6, arguments=kept) as server:
+            for turn in range(3):
+                before = server.status()["datasets"][0]["pack"]["block_cache_bytes"]
+                self.assertEqual(self.epoch(server), (wanted, 0))
+                dataset = server.status()["datasets"][0]
+                self.assertAlmostEqual((dataset["pack"]["block_cache_bytes"] - before) / self.size,
+                                       1 - dataset["pins"]["part"] if turn else 1, delta=0.02)
+            self.assertGreater(dataset["pins"]["part"], 0.4)
 
 
 if __name__ == "__main__":

@@ -161,6 +161,9 @@ s_play_keep (model_t *self, uint64_t *random)
     uint64_t offset;
     s_range (random, file, test_below (random, 2), &offset, &bytes);
     uint64_t limit = pins_figures (self->files [file].data).limit;
+    bool keeps = self->blocks [file] [offset / BLOCK].is_reserved
+        || s_expected (self).memory + pins_cost (s_block_bytes (file, offset / BLOCK)) <= limit;
+    assert_int_equal (pins_keeps (&self->files [file], offset), keeps);
     pins_keep (&self->files [file], offset, bytes, s_bytes (file, offset));
     for (uint64_t unit = (offset + UNIT - 1) / UNIT; unit * UNIT + s_unit_bytes (file, unit)
         <= offset + bytes && unit * UNIT < s_sizes [file]; unit++) {
