@@ -90,6 +90,21 @@ s_print_counts (const char *name, const uint64_t *counts, size_t count)
     printf ("\n");
 }
 
+//  The names of tier_single_t, here and in JSON.
+static const char *const s_reasons [TIER_SINGLE_REASONS] = {
+    "unneeded", "elsewhere", "refused", "overlooked"
+};
+
+static void
+s_print_singles (const tier_result_t *result)
+{
+    s_print_counts ("single by tenth of an epoch", result->singles_by_tenth, TIER_TENTHS);
+    printf ("%-28s", "why, of every 16th");
+    for (size_t reason = 0; reason < TIER_SINGLE_REASONS; reason++)
+        printf (" %s %" PRIu64, s_reasons [reason], result->reasons [reason]);
+    printf ("\n");
+}
+
 static void
 s_print_mixing (const tier_mixing_t *mixing)
 {
@@ -128,6 +143,8 @@ tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *
     s_print_counts ("reads an epoch", result->loads, result->load_count);
     if (result->singles_by_epoch)
         s_print_counts ("of which single", result->singles_by_epoch, result->load_count);
+    if (result->singles_by_epoch)
+        s_print_singles (result);
     printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n",
         "reads", result->reads, result->singles, result->discarded);
     s_row ("samples handed a delivery", 3, (double) result->handed / (double) result->deliveries);
@@ -197,6 +214,23 @@ s_json_counts (const uint64_t *counts, size_t count)
 }
 
 static json_t *
+s_json_reasons (const tier_result_t *result)
+{
+    json_t *object = json_object ();
+    for (size_t reason = 0; reason < TIER_SINGLE_REASONS; reason++)
+        s_set_count (object, s_reasons [reason], result->reasons [reason]);
+    return object;
+}
+
+static void
+s_set_singles (json_t *object, const tier_result_t *result)
+{
+    s_set (object, "singles", s_json_counts (result->singles_by_epoch, result->load_count));
+    s_set (object, "singles_by_tenth", s_json_counts (result->singles_by_tenth, TIER_TENTHS));
+    s_set (object, "single_reasons", s_json_reasons (result));
+}
+
+static json_t *
 s_json_job (const tier_job_result_t *job)
 {
     json_t *object = json_object ();
@@ -226,7 +260,7 @@ tier_report_json (const tier_plan_t *plan, uint64_t seed, const tier_result_t *r
     s_set_count (object, "seed", seed);
     s_set (object, "loads", s_json_counts (result->loads, result->load_count));
     if (result->singles_by_epoch)
-        s_set (object, "singles", s_json_counts (result->singles_by_epoch, result->load_count));
+        s_set_singles (object, result);
     s_set (object, "read_amplification", s_number (s_amplification (plan, result)));
     s_set (object, "bytes_per_data_epoch", s_number (s_per_data_epoch (result)));
     if (plan->pins > 0) {

@@ -203,6 +203,38 @@ s_deliver (simulation_t *self, player_t *player, uint32_t id)
     self->result->deliveries++;
 }
 
+//  Inside an offer.  Looks at all residents.
+static tier_single_t
+s_why_single (const simulation_t *self, tier_t *tier, consumer_t *const *consumers, size_t count)
+{
+    const raw_pool_t *pool = tier_pool (tier);
+    tier_single_t why = TIER_SINGLE_UNNEEDED;
+    for (uint32_t index = 0; index < raw_pool_resident_count (pool); index++) {
+        uint32_t id = raw_pool_resident_at (pool, index);
+        tier_single_t that = !sampler_needs (self->sampler, consumers [0]->sampler_job, id)?
+            TIER_SINGLE_UNNEEDED: !sampler_accepts (self->sampler, id)
+            || version_index_serves (self->version_index, consumers, count, id)? TIER_SINGLE_ELSEWHERE:
+            !sampler_suits (self->sampler, id)? TIER_SINGLE_REFUSED: TIER_SINGLE_OVERLOOKED;
+        why = that > why? that: why;
+    }
+    return why;
+}
+
+//  The draw of id has not been committed.  Looking changes no order.
+static void
+s_note_single (simulation_t *self, tier_t *tier, consumer_t *const *consumers, size_t count, uint32_t id)
+{
+    if (raw_pool_is_resident (tier_pool (tier), id)
+            || version_index_serves (self->version_index, consumers, count, id))
+        return;
+    uint32_t job = consumers [0]->sampler_job;
+    uint64_t all = sampler_epoch_samples (self->sampler, job);
+    uint64_t drawn = all - sampler_remaining (self->sampler, job);
+    self->result->singles_by_tenth [drawn * TIER_TENTHS / all]++;
+    if (self->result->singles % TIER_SINGLE_EVERY == 0)
+        self->result->reasons [s_why_single (self, tier, consumers, count)]++;
+}
+
 static void
 s_draw (simulation_t *self, const sampler_offer_t *offer)
 {
@@ -215,6 +247,7 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
     mean_add (&self->result->resident, (double) figures.resident_bytes / (double) figures.limit_bytes);
     uint64_t scheduled = 0;
     uint32_t id = tier_pick (tier, consumers, offer->job_count);
+    s_note_single (self, tier, consumers, offer->job_count, id);
     version_index_draw (self->version_index, consumers, offer->job_count, id, versions, &scheduled);
     self->result->handed += scheduled;
     if (scheduled == 0)

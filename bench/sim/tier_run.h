@@ -24,12 +24,25 @@ typedef struct {
     uint64_t order_hash;                //  FNV-1a of the ids in the order of delivery
 } tier_job_result_t;
 
+//  Why a draw reads a sample by itself: what is resident that the jobs of the draw ..
+typedef enum {
+    TIER_SINGLE_UNNEEDED,               //  .. need: nothing;
+    TIER_SINGLE_ELSEWHERE,              //  .. need is of other strata, or versions serve it;
+    TIER_SINGLE_REFUSED,                //  .. need otherwise, the quotas of `follow` refuse;
+    TIER_SINGLE_OVERLOOKED,             //  .. could have drawn was not found, or the policy does not redirect
+    TIER_SINGLE_REASONS
+} tier_single_t;
+
+enum { TIER_TENTHS = 10, TIER_SINGLE_EVERY = 16 };
+
 typedef struct {
     uint64_t *loads;                    //  reads in each epoch of the fastest job (the first of several)
     uint64_t *singles_by_epoch;         //  those of samples by themselves
     uint64_t *bytes_by_epoch;           //  that were read
     size_t load_count;
     double pinned;                      //  samples, as a share of all
+    uint64_t singles_by_tenth [TIER_TENTHS];    //  of the drawing job's epoch
+    uint64_t reasons [TIER_SINGLE_REASONS];     //  of each TIER_SINGLE_EVERYth single read
     uint64_t reads, singles;            //  of pieces or chunks; of samples by themselves
     uint64_t single_bytes, read_bytes;  //  of single reads; of all
     uint64_t handed;                    //  samples that went to workers

@@ -195,6 +195,9 @@ test_direct_is_a_shuffle (void **state)
     tier_result_t result = s_simulate (RAW_DIRECT, 0.02, 3);
     const tier_mixing_t *mixing = &result.jobs->mixing;
     assert_int_equal (result.singles, 48000);
+    for (int tenth = 0; tenth < TIER_TENTHS; tenth++)
+        assert_int_equal (result.singles_by_tenth [tenth], 4800);
+    assert_int_equal (result.reasons [TIER_SINGLE_UNNEEDED], 48000 / TIER_SINGLE_EVERY);
     assert_int_equal (result.read_bytes, 48000 * 1000);
     assert_true (fabs (mean_of (&mixing->chunk_distance) - 1.0 / 3) < 0.004);
     assert_true (fabs (mean_of (&mixing->piece_distance) - 1.0 / 3) < 0.01);
@@ -213,6 +216,30 @@ test_all_in_memory (void **state)
     assert_int_equal (result.singles, 0);
     assert_int_equal (result.read_bytes, 16000 * 1000);
     assert_int_equal (result.most_bytes, 16000 * 1000);
+    tier_result_clear (&result);
+}
+
+//  Jobs of different speed: what single reads there are come late in an epoch, and each has a tenth.
+static void
+test_says_when_reads_are_single (void **state)
+{
+    (void) state;
+    const tier_plan_job_t jobs [] = { { 1, 0, 6, 0, 1 }, { .6, 0, 3, 0, 1 } };
+    tier_plan_t plan = {
+        .policy = RAW_STREAM, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8,
+        .memory = 0.08, .cache = 0.02, .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = jobs,
+        .job_count = 2
+    };
+    tier_result_t result = tier_run (&plan, 1, 2, NULL);
+    uint64_t singles = 0, reasons = 0;
+    for (int tenth = 0; tenth < TIER_TENTHS; tenth++)
+        singles += result.singles_by_tenth [tenth];
+    for (int reason = 0; reason < TIER_SINGLE_REASONS; reason++)
+        reasons += result.reasons [reason];
+    assert_true (result.singles > 1000);
+    assert_int_equal (singles, result.singles);
+    assert_int_equal (reasons, (singles + TIER_SINGLE_EVERY - 1) / TIER_SINGLE_EVERY);
+    assert_true (result.singles_by_tenth [9] > result.singles_by_tenth [4]);
     tier_result_clear (&result);
 }
 
@@ -246,6 +273,7 @@ main (void)
         cmocka_unit_test (test_json_is_whole_and_the_seeds),
         cmocka_unit_test (test_direct_is_a_shuffle),
         cmocka_unit_test (test_all_in_memory),
+        cmocka_unit_test (test_says_when_reads_are_single),
         cmocka_unit_test (test_measures_by_hand)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
