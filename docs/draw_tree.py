@@ -17,8 +17,8 @@ JOBS: Dict[str, List[Tuple[int, int]]] = {
 }
 
 NOTE = (
-    "A job has to draw the circles on the way to it, and its leaf (orange). "
-    "A circle is what all jobs from there on have to draw, and the one before does not with them."
+    "A job draws from the circles on the way to it, and from its leaf (orange). "
+    "A circle holds what all jobs below it have to draw and no circle above it holds."
 )
 
 WIDTH, HEIGHT, TOP, ROW, STEP = 1000, 400, 78, 92, 74
