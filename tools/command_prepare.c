@@ -39,7 +39,7 @@ typedef struct {
     pipeline_key_t shared;                  //  ids: of the first sample, the others follow
     pipeline_key_t private;
     uint32_t warnings_max;
-    const char *out;                        //  NULL: nothing is written
+    const char *out;                        //  NULL: the files are tried, and nothing is written
     uint32_t format;                        //  0: .npy, 1: .ppm
     char **files;
     size_t file_count;
@@ -79,7 +79,8 @@ static const option_row_t s_rows [] = {
     { "jpeg-warnings", "N", AT (warnings_max), "a JPEG with more warnings is bad (any number is read past)" },
     { "out", "FOLDER", AT (out),
         "write FOLDER/PATH.npy for each file, PATH being that below the common folder,\n"
-        "and PATH.NAME.npy for masks and further views; bfloat16 as uint16" },
+        "and PATH.NAME.npy for masks and further views; bfloat16 as uint16\n"
+        "left out: the files are tried, and nothing is written" },
     { "format", "npy|ppm", AT (format),
         "ppm: pictures to look at, of 8 bits (.pgm where there is one channel)",
         .choices = OPTION_CHOICES ("npy", "ppm") }
@@ -121,8 +122,6 @@ s_finish (options_t *self, const option_result_t *result)
 {
     if (option_given (&s_table, result, "recipe") + option_given (&s_table, result, "pipeline") > 1)
         return complain ("prepare", "--recipe and --pipeline: expected one of them, once");
-    if (!self->out)
-        return complain ("prepare", "nothing to do; expected --out FOLDER");
     if (self->file_count == 0)
         return complain ("prepare", "no file; try: tureen prepare --help");
     if (self->private.id + self->file_count - 1 > UINT32_MAX)
@@ -520,13 +519,14 @@ s_write_output (const run_t *self, size_t index, size_t output)
     return s_write (path, array, self->format, self->targets [output]);
 }
 
-//  Reads, prepares and writes one file; false: said what failed.
+//  Reads and prepares one file, and writes what comes of it if that is wanted; false: said what failed.
 static bool
 s_take (run_t *self, size_t index)
 {
     sample_t sample;
     bool good = s_read_sample (self, index, &sample) && s_run_sample (self, index, &sample);
-    for (size_t output = 0; good && output < pipeline_outputs (self->options.pipeline); output++)
+    size_t outputs = self->options.out? pipeline_outputs (self->options.pipeline): 0;
+    for (size_t output = 0; good && output < outputs; output++)
         good = s_write_output (self, index, output);
     for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
         free ((void *) (uintptr_t) sample.files [file].bytes);
@@ -580,6 +580,9 @@ s_run (run_t *self)
         self->bad_count += !s_take (self, index);
     if (self->bad_count)
         complain ("prepare", "%zu of %zu files were not prepared", self->bad_count, self->options.file_count);
+    else
+    if (!self->options.out)
+        printf ("%zu files can be prepared\n", self->options.file_count);
     return self->bad_count? EXIT_SOME_BAD: 0;
 }
 

@@ -1,13 +1,14 @@
 /*  loops -- the inner loops that exist twice: for every machine, and for newer ones (simd.h), with the same
  *  bytes.
  *
- *  Those of `loops_t` are plain C without a branch, so that compilers make vectors of it: loops.c, compiled
- *  twice.  Integers are the same on all machines, and floats are rounded after each operation
- *  (-ffp-contract=off) in the order written there, but for fmaf, which rounds a product and a sum together
- *  wherever it is computed.  Those of finish and resize for newer machines are written out: finish_avx2.c,
- *  resize_avx2.c.
+ *  Those of `loops_t` are plain C: loops.c, compiled twice.  Those of blur, colour and remap have no branch
+ *  that keeps compilers from making vectors of them.  Integers are the same on all machines, and floats are
+ *  rounded after each operation (-ffp-contract=off) in the order written there, but for fmaf, which rounds a
+ *  product and a sum together wherever it is computed.  Those of finish and resize for newer machines are
+ *  written out: finish_avx2.c, resize_avx2.c.
  *
- *  For blur, colour, finish, remap, resize and jpeg_entropy alone, which take simd_loops.
+ *  For blur, colour, remap and jpeg_entropy, which take simd_loops, and for finish and resize, which ask for
+ *  the simd_level.
  */
 #ifndef LOOPS_H
 #define LOOPS_H
@@ -55,6 +56,7 @@ typedef struct {
     uint8_t blue [COLOUR_BLOCK];
 } colour_block_t;
 
+//  For AVX2 these are 2 to 3 times as fast.
 typedef struct colour_loops {
     void (*split) (colour_block_t *block, size_t count, const uint8_t *pixels);
     void (*merge) (const colour_block_t *block, size_t count, uint8_t *pixels);
@@ -141,6 +143,7 @@ typedef struct {
     unsigned block_count;       //  in an MCU
 } jpeg_coded_t;
 
+//  Newer processors shift by a variable in one operation instead of three.
 //  Both: false, the data are damaged.
 typedef struct {
     bool (*walk) (jpeg_coded_t *self, size_t mcus);

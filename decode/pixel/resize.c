@@ -337,6 +337,7 @@ static bool
 s_across (resize_t *self, const resize_axis_t *axis, const image_t *source, uint8_t *target,
     size_t target_stride)
 {
+    (void) self;                        //  without these loops
 #ifdef TUREEN_AVX2
     if (s_turns (axis, source)) {
         if (!scratch_need (&self->work, resize_loops_avx2.across_work (axis, source->channels)))

@@ -142,11 +142,21 @@ class Prepare(SystemTest):
         self.assertIn("1 of 3 files were not prepared", done.stderr)
         self.assertEqual(len([name for name in self.written() if name.endswith(".npy")]), 2)
 
+    def test_files_are_tried_without_a_folder(self):
+        bad = os.path.join(self.out, "bad.jpg")
+        with open(self.files[0], "rb") as whole, open(bad, "wb") as cut:
+            cut.write(whole.read()[:-100])
+        done = prepare(*self.files[:2])
+        self.assertEqual((done.returncode, done.stdout), (0, "2 files can be prepared\n"))
+        done = prepare(self.files[0], bad)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("1 of 2 files were not prepared", done.stderr)
+        self.assertEqual(self.written(), ["bad.jpg"])
+
     def test_unusable_arguments_say_what_was_expected(self):
         file = self.files[0]
         for arguments, expected in (
                 (["--out", self.out], "no file"),
-                ([file], "nothing to do; expected --out FOLDER"),
                 (["--out", self.out, "--recipe", "nonsense", file], 'unknown recipe "nonsense"'),
                 (["--out", self.out, "--pipeline", "[{]", file], "not JSON"),
                 (["--out", self.out, "--pipeline", '[{"op":"crop"}]', file], 'unknown operation "crop"'),

@@ -1,7 +1,6 @@
 #include "chance.h"
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 
 //  Skewness below which the gamma law and the normal one differ by less than a part in a hundred, at ten
 //  standard deviations.

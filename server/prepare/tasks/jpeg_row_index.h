@@ -82,7 +82,7 @@ uint32_t jpeg_row_index_samples (const jpeg_row_index_t *self);
 //  Writes the file's path: 0, or -ENAMETOOLONG.
 int jpeg_row_index_path (const char *folder, const char *fingerprint, char *path, size_t size);
 //  Adds the file's entries, as far as there is room.  0, or -errno and nothing was added: -ENOENT there is no
-//  file, -EBADMSG it is damaged or of other data, -EPERM another user may have put it there (stranger.h),
+//  file, -EBADMSG it is damaged or of other data, -EPERM another user may have put it there (file.h),
 //  what reading says, -ENOMEM.
 int jpeg_row_index_load (jpeg_row_index_t *self, const char *path, const char *fingerprint);
 //  Writes the file as PATH.new and renames it, if anything was learned since the last load or save.  0

@@ -244,6 +244,8 @@ tasks_destroy (tasks_t **self_p)
     if (!self)
         return;
     assert (!self->first_side_task && !self->done_side_task);
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
+        assert (!self->side_tasks [index].side_task);
     if (self->any_done >= 0)
         close (self->any_done);
     pool_destroy (&self->workers);

@@ -16,6 +16,11 @@ test_level_is_there (void **state)
     assert_true (simd_has (SIMD_PORTABLE));
     unsetenv ("TUREEN_SIMD");
     assert_true (simd_has (simd_level ()));
+    //  What the processor can do was built, too.
+#ifdef __x86_64__
+    assert_int_equal (simd_has (SIMD_AVX2), __builtin_cpu_supports ("avx2")
+        && __builtin_cpu_supports ("fma") && __builtin_cpu_supports ("bmi2"));
+#endif
     for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
         assert_true (!simd_has (level) || level <= simd_level ());
 }

@@ -473,7 +473,8 @@ s_seconds (const cost_t *self, uint64_t bytes, uint64_t read_bytes, uint32_t dep
     return fmax (alone, (double) bytes / cost_rate (self, size, depth));
 }
 
-//  Guards: seconds are what the simulated source takes, without noise, for few reads and for many.
+//  Guards: the rate, and the latency beside it, are those of the simulated source, without noise, for few
+//  reads and for many.
 static void
 test_seconds_are_those_of_the_source (void **state)
 {
