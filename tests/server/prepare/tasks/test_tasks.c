@@ -312,6 +312,7 @@ enum { TENANTS = 3 };
 static char s_tenants [TENANTS];
 static int s_waits [TENANTS];
 static uint64_t s_paid_us [TENANTS], s_paid_ns [TENANTS];
+static bool s_is_starting;
 static const side_task_t *s_started;
 
 static tenant_t *
@@ -357,7 +358,8 @@ void __wrap_pool_submit (pool_t *self, void *task);
 void
 __wrap_pool_submit (pool_t *self, void *task)
 {
-    if (((const task_t *) task)->kind == TASK_SIDE_TASK)
+    //  Other pools take other things.
+    if (s_is_starting)
         s_started = ((const task_t *) task)->side_task;
     __real_pool_submit (self, task);
 }
@@ -414,7 +416,9 @@ static void
 s_assert_starts (tasks_scene_t *scene, size_t tenant, const walk_t *walk, uint32_t charged_us)
 {
     s_waits [tenant]--;
+    s_is_starting = true;
     tasks_start_side_task (scene->tasks, s_tenant (tenant), charged_us);
+    s_is_starting = false;
     assert_ptr_equal (s_started, &walk->side_task);
 }
 
