@@ -455,43 +455,56 @@ demand_has_parts (const demand_t *self)
     return self->next_part != NULL;
 }
 
-//  Reads ids in blocks, and jumps where a word is further off than the block that was read.
 static void
-s_copy_set (const roaring_bitmap_t *set, const uint32_t *words, size_t count, uint64_t *bits)
+s_copy_set (const roaring_bitmap_t *set, const uint32_t *pieces, size_t count, uint8_t *bits)
 {
-    enum { BLOCK = 64 };
-    uint32_t block [BLOCK], filled = 0, next = 0;
     roaring_uint32_iterator_t ids;
     roaring_init_iterator (set, &ids);
     for (size_t index = 0; index < count; index++) {
-        uint32_t first = 64 * words [index];
+        uint32_t first = DEMAND_PIECE * pieces [index], found [DEMAND_PIECE], filled = 0;
+        if (roaring_move_uint32_iterator_equalorlarger (&ids, first))
+            filled = roaring_read_uint32_iterator (&ids, found, DEMAND_PIECE);
         bits [index] = 0;
-        if (filled == 0 || block [filled - 1] < first) {
-            filled = next = 0;
-            if (ids.has_value && ids.current_value < first)
-                roaring_move_uint32_iterator_equalorlarger (&ids, first);
-        }
-        for (;;) {
-            for (; next < filled && (block [next] < first || block [next] - first < 64); next++)
-                if (block [next] >= first)
-                    bits [index] |= UINT64_C (1) << (block [next] - first);
-            if (next < filled)
-                break;
-            filled = roaring_read_uint32_iterator (&ids, block, BLOCK);
-            next = 0;
-            if (filled == 0)
-                break;
-        }
+        for (uint32_t next = 0; next < filled && found [next] - first < DEMAND_PIECE; next++)
+            bits [index] |= (uint8_t) (1U << (found [next] - first));
     }
 }
 
 void
-demand_copy_remaining (const demand_t *self, const uint32_t *words, size_t count, uint64_t *bits)
+demand_copy_remaining (const demand_t *self, const uint32_t *pieces, size_t count, uint8_t *bits)
 {
     if (self->history)
-        history_copy_remaining (self->history, words, count, bits);
+        history_copy_remaining (self->history, pieces, count, bits);
     else
-        s_copy_set (self->remaining, words, count, bits);
+        s_copy_set (self->remaining, pieces, count, bits);
+}
+
+bool
+demand_list_remaining (const demand_t *self, uint32_t *ids, size_t max, size_t *count_p)
+{
+    if (demand_remaining_count (self) > max)
+        return false;
+    if (self->history)
+        return history_list_remaining (self->history, ids, max, count_p);
+    *count_p = (size_t) roaring_bitmap_get_cardinality (self->remaining);
+    roaring_bitmap_to_uint32_array (self->remaining, ids);
+    return true;
+}
+
+void
+demand_spread (const demand_t *self, uint32_t *bounds, size_t parts)
+{
+    if (self->history) {
+        history_spread (self->history, bounds, parts);
+        return;
+    }
+    uint64_t count = roaring_bitmap_get_cardinality (self->data);
+    bounds [0] = roaring_bitmap_minimum (self->data);
+    bounds [parts] = roaring_bitmap_maximum (self->data) + 1;
+    for (size_t part = 1; part < parts; part++) {
+        bool found = roaring_bitmap_select (self->data, (uint32_t) (count * part / parts), &bounds [part]);
+        assert (found);
+    }
 }
 
 uint64_t

@@ -46,9 +46,15 @@ bool demand_needs (const demand_t *self, uint32_t id);
 bool demand_needs_next (const demand_t *self, uint32_t id);
 //  Whether it is one node's of several: of each epoch, the other nodes' parts count as taken.
 bool demand_has_parts (const demand_t *self);
-//  Which ids remain, in words of 64: bit b of bits [index] tells of id 64 * words [index] + b.  The words
-//  ascend.
-void demand_copy_remaining (const demand_t *self, const uint32_t *words, size_t count, uint64_t *bits);
+//  Which ids remain, in pieces of DEMAND_PIECE: bit b of bits [index] tells of id
+//  DEMAND_PIECE * pieces [index] + b.
+enum { DEMAND_PIECE = 8 };
+void demand_copy_remaining (const demand_t *self, const uint32_t *pieces, size_t count, uint8_t *bits);
+//  The ids that remain, in any order, if there are at most max and they are found quickly; else false.
+bool demand_list_remaining (const demand_t *self, uint32_t *ids, size_t max, size_t *count_p);
+//  Cuts the data, which are not empty, into parts of equally many ids, or where that takes long into equally
+//  long ones: part p is [bounds [p], bounds [p + 1]).  Stays the same while the data do.
+void demand_spread (const demand_t *self, uint32_t *bounds, size_t parts);
 uint64_t demand_remaining_count (const demand_t *self);
 uint64_t demand_epoch_count (const demand_t *self);
 

@@ -219,22 +219,48 @@ history_needs (const history_t *self, uint32_t id)
 }
 
 void
-history_copy_remaining (const history_t *self, const uint32_t *words, size_t count, uint64_t *bits)
+history_copy_remaining (const history_t *self, const uint32_t *pieces, size_t count, uint8_t *bits)
 {
-    enum { AHEAD = 6, LINE = 16 };              //  words; ids in a line of the processor's cache
+    enum { PIECE = 8, AHEAD = 12 };
     for (size_t index = 0; index < count; index++) {
-        for (uint32_t line = 0; index + AHEAD < count && line < 64; line += LINE)
-            history_prefetch (self, 64 * words [index + AHEAD] + line);
-        uint32_t first = 64 * words [index], place = first - self->low;     //  wraps for ids below
-        uint64_t found = 0;
-        if (place < self->span && self->span - place >= 64)
-            for (uint32_t bit = 0; bit < 64; bit++)
-                found |= (uint64_t) s_remains (self->states [place + bit]) << bit;
+        if (index + AHEAD < count)
+            history_prefetch (self, PIECE * pieces [index + AHEAD]);
+        uint32_t first = PIECE * pieces [index], place = first - self->low;     //  wraps for ids below
+        uint32_t found = 0;
+        if (place < self->span && self->span - place >= PIECE)
+            for (uint32_t bit = 0; bit < PIECE; bit++)
+                found |= (uint32_t) s_remains (self->states [place + bit]) << bit;
         else
-            for (uint32_t bit = 0; bit < 64; bit++)
-                found |= (uint64_t) s_remains (s_at (self, first + bit)) << bit;
-        bits [index] = found;
+            for (uint32_t bit = 0; bit < PIECE; bit++)
+                found |= (uint32_t) s_remains (s_at (self, first + bit)) << bit;
+        bits [index] = (uint8_t) found;
     }
+}
+
+bool
+history_list_remaining (const history_t *self, uint32_t *ids, size_t max, size_t *count_p)
+{
+    const uint32_t *list = self->late? self->late: self->sparse;
+    size_t listed = self->late? self->late_count: self->sparse? self->sparse_count: self->span, found = 0;
+    if (listed > 4 * max)
+        return false;
+    for (size_t index = 0; index < listed; index++) {
+        uint32_t id = list? list [index]: self->low + (uint32_t) index;
+        if (history_needs (self, id))
+            ids [found++] = id;
+    }
+    assert (found <= max);
+    *count_p = found;
+    return true;
+}
+
+void
+history_spread (const history_t *self, uint32_t *bounds, size_t parts)
+{
+    for (size_t part = 0; part < parts; part++)
+        bounds [part] = self->sparse? self->sparse [self->sparse_count * part / parts]:
+            self->low + (uint32_t) ((uint64_t) self->span * part / parts);
+    bounds [parts] = self->sparse? self->sparse [self->sparse_count - 1] + 1: self->low + self->span;
 }
 
 void

@@ -74,8 +74,10 @@ void history_destroy (history_t **self_p);
 
 bool history_has (const history_t *self, uint32_t id);
 bool history_needs (const history_t *self, uint32_t id);
-//  As demand_copy_remaining.
-void history_copy_remaining (const history_t *self, const uint32_t *words, size_t count, uint64_t *bits);
+//  As demand_copy_remaining, demand_list_remaining and demand_spread.
+void history_copy_remaining (const history_t *self, const uint32_t *pieces, size_t count, uint8_t *bits);
+bool history_list_remaining (const history_t *self, uint32_t *ids, size_t max, size_t *count_p);
+void history_spread (const history_t *self, uint32_t *bounds, size_t parts);
 //  Prefetches id's byte for a query that comes soon.
 void history_prefetch (const history_t *self, uint32_t id);
 uint64_t history_size (const history_t *self);

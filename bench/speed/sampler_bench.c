@@ -598,7 +598,7 @@ s_measure_view (sampler_policy_t policy, uint32_t samples, uint32_t jobs, data_k
 static json_t *
 s_measure_all_views (uint32_t samples)
 {
-    static const uint32_t counts [] = { 2, 5, 20, 128 };
+    static const uint32_t counts [] = { 1, 2, 5, 20, 128 };
     json_t *all = json_array ();
     for (int policy = 0; policy < 2; policy++)
         for (int kind = 0; kind < DATA_KINDS; kind++)

@@ -176,7 +176,7 @@ s_find_room (explaining_t *self, const job_t *job)
 
 bool
 explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame,
-    refusal_t *refusal)
+    int64_t now_ms, refusal_t *refusal)
 {
     request_explain_t request;
     if (!request_explain (frame, &request, refusal))
@@ -190,7 +190,7 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         .dataset = job_dataset (job), .source = dataset_source_of (job_dataset (job)),
         .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
-    if (!explain_sample (self->broker, job, &request, &question->explanation, refusal))
+    if (!explain_sample (self->broker, job, &request, &question->explanation, now_ms, refusal))
         return false;
     question->is_asked = true;
     dataset_hold (question->dataset);

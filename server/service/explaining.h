@@ -28,6 +28,6 @@ explaining_t *explaining_new (void *router, broker_t *broker, tasks_t *tasks, ou
 void explaining_destroy (explaining_t **self_p);
 //  Begins a question of a job of this peer; frame: the question.  False: refused.
 bool explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame,
-    refusal_t *refusal);
+    int64_t now_ms, refusal_t *refusal);
 
 #endif

@@ -523,7 +523,7 @@ s_of_job (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal
     case WIRE_EXPLAIN:
         return s_account (self, inbound, refusal)
             && explaining_begin (self->options.explaining, rank_job (rank), &inbound->peer,
-                inbound->head.tag, &inbound->frames [1], refusal);
+                inbound->head.tag, &inbound->frames [1], s_now_ms (self), refusal);
     default:
         return true;
     }

@@ -83,7 +83,7 @@ s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t
 
 bool
 explain_sample (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
-    refusal_t *refusal)
+    int64_t now_ms, refusal_t *refusal)
 {
     found_t found = { .row = NULL };
     for (uint32_t slot = 0; slot < job->asked.slots; slot++)
@@ -106,7 +106,8 @@ explain_sample (broker_t *self, job_t *job, const request_explain_t *request, ex
     const class_t *class = version_set_user (job->consumer.kind);
     //  Jobs of several tenants influence the number, and none may learn of another tenant's.
     explanation->reply.has_no_version = self->tenant_count > 1 && !class->is_apart;
-    explanation->reply.sharing = sharing_view_words (job, tenant_limits_apply (self)? job->tenant: NULL);
+    explanation->reply.sharing = sharing_view_words (job, tenant_limits_apply (self)? job->tenant: NULL,
+        now_ms);
     explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->reply.version,
         .id = request->id };
     return true;

@@ -23,7 +23,7 @@ typedef struct {
 
 //  False: refusal holds the reason, and there is nothing to clear.  Searches the job's whole window.
 bool explain_sample (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
-    refusal_t *refusal);
+    int64_t now_ms, refusal_t *refusal);
 void explain_clear (explanation_t *self);
 
 #endif

@@ -11,8 +11,7 @@
 
 enum {
     PAIRS_MAX = SHARING_VIEW_JOBS_MAX * (SHARING_VIEW_JOBS_MAX - 1) / 2,
-    WORDS_BYTES = 4096, WORDS_JOBS_MAX = 5,
-    WORDS_SHARE = 4             //  EXPLAIN looks at this part of the ids that status looks at
+    WORDS_BYTES = 4096, WORDS_JOBS_MAX = 5
 };
 
 //  Trees as a viewer saw them.
@@ -160,6 +159,15 @@ s_picture (dataset_t *dataset, const tenant_t *tenant, uint64_t ids_max, int64_t
     return made;
 }
 
+size_t
+sharing_view_kept (const dataset_t *dataset)
+{
+    size_t count = 0;
+    for (const sharing_picture_t *picture = dataset->pictures; picture; picture = picture->next)
+        count++;
+    return count;
+}
+
 void
 sharing_view_forget (dataset_t *dataset)
 {
@@ -179,16 +187,22 @@ s_job_at (const sharing_picture_t *picture, const sharing_tree_t *tree, size_t p
 }
 
 static json_t *
+s_size (uint64_t size)
+{
+    return size == SHARING_TREE_UNKNOWN? json_null (): json_integer ((json_int_t) size);
+}
+
+static json_t *
 s_vertices (const sharing_picture_t *picture, const sharing_tree_t *tree)
 {
     json_t *list = json_array ();
     for (size_t place = 0; place < tree->on_path; place++) {
         const sharing_place_t *here = &tree->places [place];
-        json_array_append_new (list, json_pack ("{s:I, s:o, s:I, s:{s:I, s:I, s:I}}",
-            "size", (json_int_t) here->vertex,
+        json_array_append_new (list, json_pack ("{s:o, s:o, s:I, s:{s:I, s:o, s:I}}",
+            "size", s_size (here->vertex),
             "parent", place? json_integer ((json_int_t) place - 1): json_null (),
             "jobs", (json_int_t) (tree->on_path - place),
-            "leaf", "job", s_job_at (picture, tree, place), "size", (json_int_t) here->leaf,
+            "leaf", "job", s_job_at (picture, tree, place), "size", s_size (here->leaf),
             "remaining", (json_int_t) here->remaining));
     }
     return list;
@@ -213,8 +227,7 @@ s_pairs (const sharing_picture_t *picture, const sharing_tree_t *tree, size_t pa
     for (size_t place = 0; place < told; place++) {
         json_t *row = json_array ();
         for (size_t other = 0; other < place; other++)
-            json_array_append_new (row,
-                json_integer ((json_int_t) sharing_tree_common (tree, place, other)));
+            json_array_append_new (row, s_size (sharing_tree_common (tree, place, other)));
         json_array_append_new (jobs, json_integer (s_job_at (picture, tree, place)));
         json_array_append_new (common, row);
     }
@@ -256,52 +269,89 @@ s_add (char *text, const char *format, ...)
     va_end (arguments);
 }
 
-//  "1200 with job 5 ('beta'), 900 with job 7 and 3 with 12 others": the largest ones first.
+//  The other job, not told yet, that shares most with the one at the place; tree->count: none is known.
+static size_t
+s_most (const sharing_tree_t *tree, size_t place, const bool *is_told)
+{
+    size_t most = tree->count;
+    for (size_t other = 0; other < tree->count; other++) {
+        uint64_t size = other == place? SHARING_TREE_UNKNOWN: sharing_tree_common (tree, place, other);
+        if (!is_told [other] && size != SHARING_TREE_UNKNOWN
+                && (most == tree->count || size > sharing_tree_common (tree, place, most)))
+            most = other;
+    }
+    return most;
+}
+
+//  "about 1200 with job 5 ('beta'), 900 with job 7, and at most 3 with each of 12 others": the largest ones
+//  first.
 static void
 s_add_shares (char *text, const dataset_t *dataset, const sharing_tree_t *tree, size_t place)
 {
     bool is_told [SAMPLER_JOBS_MAX] = { false };
-    size_t others = tree->count - 1;
-    is_told [place] = true;
-    for (size_t turn = 0; turn < others && turn < WORDS_JOBS_MAX; turn++) {
-        size_t most = tree->count;
-        for (size_t other = 0; other < tree->count; other++)
-            if (!is_told [other] && (most == tree->count || sharing_tree_common (tree, place, other)
-                    > sharing_tree_common (tree, place, most)))
-                most = other;
+    size_t known = 0, most;
+    for (size_t other = 0; other < tree->count; other++)
+        known += other != place && sharing_tree_common (tree, place, other) != SHARING_TREE_UNKNOWN;
+    if (known == 0)
+        s_add (text, "it is not known how many with others");
+    else
+        s_add (text, "it shares %s", tree->looked_at < tree->ids? "about ": "");
+    size_t told = known < WORDS_JOBS_MAX? known: WORDS_JOBS_MAX, unknown = tree->count - 1 - known;
+    for (size_t turn = 0; turn < told; turn++) {
+        most = s_most (tree, place, is_told);
         const job_t *job = dataset->jobs [tree->places [most].job];
         is_told [most] = true;
-        s_add (text, "%s%llu with job %llu", turn == 0? "": turn + 1 == others? " and ": ", ",
+        s_add (text, "%s%llu with job %llu", turn == 0? "": turn + 1 == tree->count - 1? " and ": ", ",
             (unsigned long long) sharing_tree_common (tree, place, most), (unsigned long long) job->id);
         if (*job->asked.name)
             s_add (text, " ('%s')", job->asked.name);
     }
-    if (others > WORDS_JOBS_MAX)
-        s_add (text, ", and no more with each of %zu others", others - WORDS_JOBS_MAX);
+    if (known > told)
+        s_add (text, ", and at most %llu with %s%zu other%s",
+            (unsigned long long) sharing_tree_common (tree, place, s_most (tree, place, is_told)),
+            known - told == 1? "": "each of ", known - told, known - told == 1? "": "s");
+    if (known > 0 && unknown > 0)
+        s_add (text, "; of %zu other%s it is not known", unknown, unknown == 1? "": "s");
 }
 
+//  The last vertex is its job's alone, as leaves are.
+static void
+s_add_leaf (char *text, const sharing_tree_t *tree, size_t place)
+{
+    const sharing_place_t *here = &tree->places [place];
+    bool is_last = place + 1 == tree->on_path;
+    if (here->leaf == SHARING_TREE_UNKNOWN || (is_last && here->vertex == SHARING_TREE_UNKNOWN))
+        return;
+    s_add (text, "; %s%llu are in its leaf", tree->looked_at < tree->ids && !tree->is_kept? "about ": "",
+        (unsigned long long) (here->leaf + (is_last? here->vertex: 0)));
+}
+
+//  Only a kept tree has places: without one, jobs are ordered for the answer.
 static void
 s_add_place (char *text, const dataset_t *dataset, const sharing_tree_t *tree, size_t place)
 {
-    const sharing_place_t *here = &tree->places [place];
-    if (place < tree->on_path)
+    if (place >= tree->on_path)
+        s_add (text, "the job stands beside the tree of data set '%s' and draws alone for now, as it draws "
+            "rarely, is at its epoch's end or has not begun it", dataset->name);
+    else
+    if (tree->is_kept)
         s_add (text, "the job stands at place %zu of %zu in the tree of data set '%s'", place + 1,
             tree->on_path, dataset->name);
     else
-        s_add (text, "the job stands beside the tree of data set '%s' and draws alone for now, as it draws "
-            "rarely or is at its epoch's end", dataset->name);
-    s_add (text, "; of the %llu samples that it has to draw in this epoch it shares %s",
-        (unsigned long long) here->remaining, tree->looked_at < tree->ids? "about ": "");
+        s_add (text, "the job is one of %zu of data set '%s' that are looked at together", tree->count,
+            dataset->name);
+    s_add (text, "; of the %llu samples that it has to draw in this epoch ",
+        (unsigned long long) tree->places [place].remaining);
     s_add_shares (text, dataset, tree, place);
     if (place < tree->on_path)
-        s_add (text, "; %llu are in its leaf", (unsigned long long) here->leaf);
+        s_add_leaf (text, tree, place);
 }
 
 char *
-sharing_view_words (const job_t *job, const tenant_t *tenant)
+sharing_view_words (const job_t *job, const tenant_t *tenant, int64_t now_ms)
 {
     static const char *const orders [] = { "shared", "private", "list", "seeded" };
-    const dataset_t *dataset = job->dataset;
+    dataset_t *dataset = job->dataset;
     char *text = xalloc_memory (calloc (1, WORDS_BYTES));
     if (!s_is_in_tree (job, tenant)) {
         if (job->asked.order == SAMPLER_ORDER_SHARED)
@@ -311,10 +361,8 @@ sharing_view_words (const job_t *job, const tenant_t *tenant)
             s_add (text, "the job draws by itself, in no tree: order %s", orders [job->asked.order]);
         return text;
     }
-    uint32_t jobs [SAMPLER_JOBS_MAX];
-    uint64_t ids_max = sharing_tree_ids (WORDS_SHARE
-        * sharing_tree_weight (s_choose_all (dataset, tenant, true, jobs)));
-    sharing_picture_t *picture = s_make (dataset, tenant, ids_max, 0);
+    const sharing_picture_t *picture = s_picture (dataset, tenant,
+        sharing_view_room (job->broker, tenant).ids_max, now_ms);
     for (size_t index = 0; index < picture->count; index++) {
         const sharing_tree_t *tree = picture->trees [index];
         for (size_t place = 0; place < tree->count; place++)
@@ -324,6 +372,5 @@ sharing_view_words (const job_t *job, const tenant_t *tenant)
     if (!*text)
         s_add (text, "the job is alone in its tree: no other one of order shared has samples in common with "
             "it");
-    s_destroy (picture);
     return text;
 }

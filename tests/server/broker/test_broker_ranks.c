@@ -546,7 +546,7 @@ test_explain (void **state)
                 refusal_t refusal;
                 request_explain_t request = { .id = *ids++, .epoch_given = true, .epoch = step->epoch };
                 assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, 0),
-                    &request, &told, &refusal));
+                    &request, &told, 0, &refusal));
                 assert_true (told.reply.is_placed);
                 assert_int_equal (told.reply.index, step->index);
                 assert_int_equal (told.reply.row, row);

@@ -523,7 +523,7 @@ sharing_is_told_of_own_jobs (void **state)
         explanation_t told;
         refusal_t refusal;
         assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, first),
-            &(request_explain_t) { .id = list [3] }, &told, &refusal));
+            &(request_explain_t) { .id = list [3] }, &told, 0, &refusal));
         assert_true (told.reply.is_placed && told.reply.prepared_for == 1 && !told.reply.is_reused);
         explain_clear (&told);
         int second = s_list (simulation, "audio", list);
@@ -532,7 +532,7 @@ sharing_is_told_of_own_jobs (void **state)
         assert_int_equal (s_sharing (simulation, second, "alone"), 0);
         assert_int_equal (s_sharing (simulation, second, "shared"), LIST);
         assert_true (explain_sample (simulation_broker (simulation), simulation_job (simulation, second),
-            &(request_explain_t) { .id = list [3] }, &told, &refusal));
+            &(request_explain_t) { .id = list [3] }, &told, 0, &refusal));
         assert_true (told.reply.is_placed && told.reply.prepared_for == 2 && told.reply.is_reused);
         explain_clear (&told);
         simulation_destroy (&simulation);

@@ -153,7 +153,7 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
         explanation_t told;
         refusal_t refusal;
         request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
-        if (!explain_sample (broker, job, &request, &told, &refusal)) {
+        if (!explain_sample (broker, job, &request, &told, 0, &refusal)) {
             assert_refusal (&refusal, "unknown_sample", has_holes? "": "batches");
             continue;
         }
@@ -285,7 +285,7 @@ test_jobs_are_counted (void **state)
             refusal_t refusal;
             request_explain_t request = { .id = id };
             job_t *job = job_of_id (simulation_broker (simulation), (uint64_t) client + 1);
-            if (!explain_sample (simulation_broker (simulation), job, &request, &told, &refusal))
+            if (!explain_sample (simulation_broker (simulation), job, &request, &told, 0, &refusal))
                 continue;
             uint32_t jobs = 0;
             for (int other = 0; other < JOBS; other++)
@@ -322,7 +322,7 @@ test_repeated_samples (void **state)
     refusal_t refusal;
     broker_t *broker = simulation_broker (simulation);
     assert_true (explain_sample (broker, job_of_id (broker, 1), &(request_explain_t) { .id = 5 }, &told,
-        &refusal));
+        0, &refusal));
     assert_int_equal (told.reply.index, 2);
     assert_int_equal (told.reply.row, 6);
     assert_int_equal (told.private_key.occurrence, 2);
@@ -353,7 +353,7 @@ test_seeded_jobs (void **state)
         for (uint32_t id = 10; id < 90; id++) {
             request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
             assert_true (explain_sample (broker, job_of_id (broker, 1), &request, &before [epoch] [id],
-                &refusal));
+                0, &refusal));
             assert_false (before [epoch] [id].reply.is_placed);
             explain_clear (&before [epoch] [id]);
         }
@@ -369,7 +369,7 @@ test_seeded_jobs (void **state)
     static const uint64_t others [] = { 9, 90, SAMPLES, UINT64_MAX };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
         request_explain_t request = { .id = others [index], .epoch_given = true, .epoch = 1 };
-        assert_false (explain_sample (broker, job_of_id (broker, 1), &request, &told, &refusal));
+        assert_false (explain_sample (broker, job_of_id (broker, 1), &request, &told, 0, &refusal));
         assert_refusal (&refusal, "unknown_sample", "none of the job's data");
     }
     simulation_destroy (&simulation);

@@ -153,7 +153,8 @@ every_viewer_is_told_its_own (void **state)
 }
 
 //  A job of another tenant is there or not: nothing changes for this one, under `dsa` either.  (Rounds that
-//  another one needs fill this one's windows.  The first two such jobs do that.)
+//  another one needs fill this one's windows.  The first two such jobs do that.)  Equal jobs stand by their
+//  ids: the younger one has the lower number in the sampler, where another tenant's job was.
 static void
 others_do_not_show (void **state)
 {
@@ -161,17 +162,27 @@ others_do_not_show (void **state)
     (void) state;
     simulation_options_t options = s_options (SAMPLER_POLICY_DSA);
     simulation_t *simulation = simulation_new (&options);
-    s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
-    s_join (simulation, "audio", 100, 300, SAMPLER_ORDER_SHARED);
+    int gone = s_join (simulation, "vision", 0, 400, SAMPLER_ORDER_SHARED);
+    int old = s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, SECOND_US);
+    simulation_leave (simulation, gone);
+    simulation_run (simulation, 2 * SECOND_US);
+    int young = s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, 3 * SECOND_US);
+    assert_true (simulation_job (simulation, young)->consumer.sampler_job
+        < simulation_job (simulation, old)->consumer.sampler_job);
     json_t *first = NULL;
     for (int turn = 0; turn < TURNS; turn++) {
         int client = s_join (simulation, "vision", 0, 400, SAMPLER_ORDER_SHARED);
-        simulation_run (simulation, (4 * turn + 2) * SECOND_US);
+        simulation_run (simulation, (4 * turn + 6) * SECOND_US);
         json_t *beside = s_status (simulation, "audio");
         simulation_leave (simulation, client);
-        simulation_run (simulation, (4 * turn + 4) * SECOND_US);
+        simulation_run (simulation, (4 * turn + 8) * SECOND_US);
         json_t *alone = s_status (simulation, "audio");
         assert_true (json_equal (alone, beside));
+        const json_t *jobs = json_object_get (json_object_get (json_array_get (json_object_get (alone,
+            "sharing_trees"), 0), "pairs"), "jobs");
+        assert_int_equal (json_integer_value (json_array_get (jobs, 0)), simulation_job_id (simulation, old));
         if (turn == FILLING)
             first = json_incref (alone);
         assert_true (turn <= FILLING || json_equal (alone, first));
@@ -212,13 +223,91 @@ a_second_long (void **state)
     assert_int_equal (s_jobs (json_array_get (json_object_get (one, "sharing_trees"), 0)), 2);
     //  Each viewer has its own, and what is of before goes.
     json_decref (one);
+    assert_int_equal (sharing_view_kept (dataset), 1);
     json_decref (s_status (simulation, "audio"));
     json_decref (s_status (simulation, NULL));
+    assert_int_equal (sharing_view_kept (dataset), 2);
     simulation_run (simulation, 5 * SECOND_US);
     json_decref (s_status (simulation, "audio"));
-    assert_non_null (dataset->pictures);
+    assert_int_equal (sharing_view_kept (dataset), 1);
     json_decref (other);
     simulation_destroy (&simulation);
+}
+
+//  EXPLAIN tells of the picture that status keeps, and keeps one if there is none; a place only of a kept
+//  tree.
+static void
+s_explain (sampler_policy_t policy)
+{
+    simulation_options_t options = s_options (policy);
+    options.tenant_count = 0;
+    simulation_t *simulation = simulation_new (&options);
+    int first = s_join (simulation, NULL, 0, 200, SAMPLER_ORDER_SHARED);
+    for (int job = 0; job < 7; job++)
+        s_join (simulation, NULL, 0, 200, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, 2 * SECOND_US);
+    const dataset_t *dataset = simulation_dataset (simulation);
+    const job_t *job = simulation_job (simulation, first);
+    int64_t now_ms = simulation_now_us (simulation) / MS;
+    char *text = sharing_view_words (job, NULL, now_ms), *again;
+    const sharing_picture_t *picture = dataset->pictures;
+    assert_int_equal (sharing_view_kept (dataset), 1);
+    json_decref (s_status (simulation, NULL));
+    again = sharing_view_words (job, NULL, now_ms + SHARING_VIEW_MS - 1);
+    assert_ptr_equal (dataset->pictures, picture);
+    assert_string_equal (text, again);
+    if (policy == SAMPLER_POLICY_DSA)
+        assert_non_null (strstr (text, "in the tree of data set"));
+    else
+        assert_non_null (strstr (text, "the job is one of 8 of data set"));
+    assert_non_null (strstr (text, ", and at most "));
+    assert_non_null (strstr (text, " with each of 2 others"));
+    assert_null (strstr (text, "about"));
+    free (text);
+    free (again);
+    simulation_destroy (&simulation);
+}
+
+static void
+an_explanation_tells_the_same (void **state)
+{
+    (void) state;
+    s_explain (SAMPLER_POLICY_DSA);
+    s_explain (SAMPLER_POLICY_FOLLOW);
+}
+
+//  In large data sizes are estimates, and told as such; what lies in a kept tree's leaf is not one.
+static void
+s_estimate (sampler_policy_t policy)
+{
+    simulation_options_t options = s_options (policy);
+    options.tenant_count = 0;
+    options.samples = 1000000;
+    simulation_t *simulation = simulation_new (&options);
+    int first = s_join (simulation, NULL, 0, 600000, SAMPLER_ORDER_SHARED);
+    s_join (simulation, NULL, 200000, 900000, SAMPLER_ORDER_SHARED);
+    s_join (simulation, NULL, 0, 1000000, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, 2 * SECOND_US);
+    json_t *dataset = s_status (simulation, NULL);
+    const json_t *tree = json_array_get (json_object_get (dataset, "sharing_trees"), 0);
+    assert_true (s_number (tree, "looked_at") < s_number (tree, "ids"));
+    json_decref (dataset);
+    char *text = sharing_view_words (simulation_job (simulation, first), NULL,
+        simulation_now_us (simulation) / MS);
+    assert_non_null (strstr (text, "it shares about "));
+    const char *leaf = strstr (text, "are in its leaf");
+    assert_true (leaf || policy == SAMPLER_POLICY_DSA);         //  else it may be beside the tree
+    assert_true (!leaf || (strstr (text, "; about ") != NULL) == (policy == SAMPLER_POLICY_FOLLOW));
+    free (text);
+    simulation_destroy (&simulation);
+}
+
+static void
+estimates_are_told_as_such (void **state)
+{
+    (void) state;
+    s_estimate (SAMPLER_POLICY_DSA);
+    s_estimate (SAMPLER_POLICY_FOLLOW);
 }
 
 //  More jobs than pairs are told of.
@@ -254,6 +343,8 @@ main (void)
         cmocka_unit_test (every_viewer_is_told_its_own),
         cmocka_unit_test (others_do_not_show),
         cmocka_unit_test (a_second_long),
+        cmocka_unit_test (an_explanation_tells_the_same),
+        cmocka_unit_test (estimates_are_told_as_such),
         cmocka_unit_test (what_is_left_out_is_counted),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
