@@ -263,6 +263,11 @@ MESSAGES: List[Tuple[str, str, Message]] = [
                    "parameters": {"top": 10, "left": 4, "height": 190, "width": 220}},
                   {"op": "flip", "field": "image", "view": 0, "stage": "private",
                    "parameters": {"flipped": True}}]})]),
+    ("explain_reply_sharing", "server to client, of a seeded job's sample that is in no batch", [
+        head(EXPLAIN_REPLY, job=6, tag=15),
+        text({"id": "3", "epoch": "1", "index": None, "row": None, "name": "cat/0003.jpg", "version": "1",
+              "prepared_for": None, "reused": None,
+              "sharing": "the job draws by itself, in no tree: order seeded", "operations": []})]),
     ("dataset", "client to server", [
         head(DATASET, tag=16), text({"dataset": "train", "table": "names", "first": "2998"})]),
     ("dataset_reply", "server to client, the answer to dataset.hex", [

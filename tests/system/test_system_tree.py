@@ -103,12 +103,16 @@ class Trees(SystemTest):
             #  In text.
             text = server.status_text()
             self.assertRegex(text, "\n  who shares what: samples that 3 jobs still have to draw ")
-            self.assertRegex(text, r"\n +%d by all %d jobs\n" % (tree["vertices"][0]["size"],
-                                                                len(tree["vertices"])))
-            for leaf in (vertex["leaf"] for vertex in tree["vertices"]):
+            on_path = len(tree["vertices"])
+            if on_path > 1:
+                self.assertRegex(text, r"\n +%d by %s jobs\n" % (
+                    tree["vertices"][0]["size"], "both" if on_path == 2 else "all %d" % on_path))
+            for vertex in tree["vertices"]:
+                leaf = vertex["leaf"]
                 holder = holders[leaf["job"] - 1]
+                own = leaf["size"] + (vertex["size"] if vertex["jobs"] == 1 else 0)
                 self.assertRegex(text, r"\n +- job %d \(%s\): %d to draw, %d in its leaf; most with job \d+: "
-                                       r"%d\n" % (leaf["job"], holder.name, leaf["remaining"], leaf["size"],
+                                       r"%d\n" % (leaf["job"], holder.name, leaf["remaining"], own,
                                                   max(len(holder.left & other.left) for other in shared
                                                       if other is not holder)))
             #  The terminal's lines.
@@ -117,8 +121,8 @@ class Trees(SystemTest):
                                   universal_newlines=True) as process:
                 told = next((line for line in process.stdout if line.startswith("  shared ")), "")
                 process.terminate()
-            self.assertEqual(told, "  shared train: 3 jobs share: %d samples all %d have to draw, most %d by "
-                                   "%s and %s\n" % self.summary(tree, shared))
+            self.assertEqual(told, "  shared train: 3 jobs%s; %s and %s share most: %d\n"
+                             % self.summary(tree, shared))
             #  A job that asks of a sample that it has.
             alpha, others = shared[0], shared[1:]
             told = alpha.job.explain(alpha.last.ids[0])["sharing"]
@@ -145,7 +149,10 @@ class Trees(SystemTest):
                      if any(job in pair[1:] for pair in pairs if pair[0] == size))
         other = min(pair[1] if pair[2] == first else pair[2]
                     for pair in pairs if pair[0] == size and first in pair[1:])
-        return (tree["vertices"][0]["size"], len(tree["vertices"]), size, names[first], names[other])
+        on_path = len(tree["vertices"])
+        by_all = "; %d samples are still needed by %s" % (
+            tree["vertices"][0]["size"], "all" if on_path == 3 else "%d of them" % on_path)
+        return by_all if on_path > 1 else "", names[first], names[other], size
 
     def test_dsa(self):
         self.check("dsa")

@@ -59,7 +59,7 @@ test_trees (void **state)
     (void) state;
     static const char rest [] = ",{\"size\":0,\"parent\":1,\"jobs\":5,\"leaf\":" LEAF ("9", "1", "61") "}";
     char status [2000] = "{\"version\":\"0.1.0\",\"uptime_seconds\":90.0,"
-        "\"jobs\":[{\"job\":3,\"name\":\"a\"}],"
+        "\"jobs\":[{\"job\":3,\"name\":\"job 9\"}],"
         "\"datasets\":[{\"name\":\"t\",\"samples\":99,\"sharing_trees\":[{\"kept\":false,\"ids\":99,"
         "\"looked_at\":64,\"vertices\":[{\"size\":20,\"parent\":null,\"jobs\":9,"
         "\"leaf\":" LEAF ("3", "7", "27") "},{\"size\":40,\"parent\":0,\"jobs\":8,"
@@ -70,15 +70,45 @@ test_trees (void **state)
         "\"pairs\":{\"jobs\":[3,4],\"common\":[[],[19]]}}]}]}");
     s_show (status);
     static const char *const lines [] = {
-        "\n  who shares what: samples that 10 jobs still have to draw (estimated from 64, made to be looked "
-            "at)\n"
-            "    20 by all 9 jobs\n"
-            "    - job 3 (a): 27 to draw, 7 in its leaf; most with job 4: 19\n"
-            "      40 more by all 8 jobs below\n"
-            "      - job 4: 60 to draw, 0 in its leaf; most with job 3: 19\n"
-            "      - job 9: 61 to draw, 1 in its leaf\n",
+        "\n  who shares what: samples that 10 jobs still have to draw (no tree is kept; made for this "
+            "answer; estimated from 64)\n"
+            "    about 20 by all 9 jobs\n"
+            "    - job 3 (job 9): 27 to draw, about 7 in its leaf; most with job 4: about 19\n"
+            "      about 40 more by all 8 jobs below\n"
+            "      - job 4: 60 to draw, about 0 in its leaf; most with job 3: about 19\n"
+            "      - job 9: 61 to draw, about 1 in its leaf\n",
         "\n    and 1 more: `tureen status --json`, or the page (serve --http)\n"
             "    beside the tree now, drawing alone: job 5\n"
+    };
+    for (size_t index = 0; index < sizeof lines / sizeof *lines; index++)
+        if (!strstr (reading_out, lines [index]))
+            fail_msg ("no \"%s\" in: %s", lines [index], reading_out);
+}
+
+//  Of a kept tree only pairs are estimates.  The last vertex is told with its job's leaf, and what is not
+//  known is said to be so.
+static void
+test_two_jobs (void **state)
+{
+    (void) state;
+    static const char status [] = "{\"version\":\"0.1.0\",\"uptime_seconds\":90.0,\"jobs\":[],\"datasets\":["
+        "{\"name\":\"t\",\"samples\":99,\"sharing_trees\":[{\"kept\":true,\"ids\":99,\"looked_at\":64,"
+        "\"vertices\":[{\"size\":20,\"parent\":null,\"jobs\":2,\"leaf\":" LEAF ("3", "7", "27") "},"
+        "{\"size\":40,\"parent\":0,\"jobs\":1,\"leaf\":" LEAF ("4", "1", "61") "}],\"off_path\":[],"
+        "\"pairs\":{\"jobs\":[3,4],\"common\":[[],[19]]}},"
+        "{\"kept\":false,\"ids\":99,\"looked_at\":64,"
+        "\"vertices\":[{\"size\":null,\"parent\":null,\"jobs\":2,\"leaf\":" LEAF ("3", "null", "27") "},"
+        "{\"size\":null,\"parent\":0,\"jobs\":1,\"leaf\":" LEAF ("4", "1", "61") "}],\"off_path\":[],"
+        "\"pairs\":{\"jobs\":[3,4],\"common\":[[],[null]]}}]}]}";
+    s_show (status);
+    static const char *const lines [] = {
+        " (the tree that draws are made from; pairs estimated from 64)\n"
+            "    20 by both jobs\n"
+            "    - job 3: 27 to draw, 7 in its leaf; most with job 4: about 19\n"
+            "    - job 4: 61 to draw, 41 in its leaf; most with job 3: about 19\n",
+        "    not known how many by both jobs\n"
+            "    - job 3: 27 to draw, not known how many in its leaf\n"
+            "    - job 4: 61 to draw, not known how many in its leaf\n"
     };
     for (size_t index = 0; index < sizeof lines / sizeof *lines; index++)
         if (!strstr (reading_out, lines [index]))
@@ -88,6 +118,8 @@ test_trees (void **state)
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_long_tasks), cmocka_unit_test (test_trees) };
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_long_tasks), cmocka_unit_test (test_trees), cmocka_unit_test (test_two_jobs)
+    };
     return cmocka_run_group_tests (tests, reading_set_up, reading_tear_down);
 }

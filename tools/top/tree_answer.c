@@ -85,16 +85,42 @@ tree_answer_most (const json_t *tree, double job)
     return s_next (tree, job, 1e300, -1);
 }
 
-const char *
-tree_answer_name (const json_t *status, double job, char text [TREE_ANSWER_NAME_BYTES])
+//  "": it has none.
+static const char *
+s_own_name (const json_t *status, double job)
 {
     size_t index;
     const json_t *item;
-    snprintf (text, TREE_ANSWER_NAME_BYTES, "job %.0f", job);
     json_array_foreach (s_list (status, "jobs"), index, item)
         if (answer_real (item, "job") == job && *answer_text (item, "name"))
-            snprintf (text, TREE_ANSWER_NAME_BYTES, "%s", answer_text (item, "name"));
+            return answer_text (item, "name");
+    return "";
+}
+
+const char *
+tree_answer_name (const json_t *status, double job, char text [TREE_ANSWER_NAME_BYTES])
+{
+    const char *own = s_own_name (status, job);
+    //  Such a name could be taken for another job's number.
+    bool is_number = strncmp (own, "job ", 4) == 0 && own [4 + strspn (own + 4, "0123456789")] == 0;
+    if (!*own)
+        snprintf (text, TREE_ANSWER_NAME_BYTES, "job %.0f", job);
+    else
+        snprintf (text, TREE_ANSWER_NAME_BYTES, is_number? "'%s'": "%s", own);
     return text;
+}
+
+//  Of the tree's pairs, and where it is not kept of its vertices and leaves.
+static bool
+s_is_estimated (const json_t *tree)
+{
+    return answer_real (tree, "looked_at") < answer_real (tree, "ids");
+}
+
+static bool
+s_is_kept (const json_t *tree)
+{
+    return json_is_true (json_object_get (tree, "kept"));
 }
 
 static void __attribute__ ((format (printf, 3, 4)))
@@ -118,8 +144,9 @@ tree_answer_words (const json_t *status, double job, char *text, size_t text_byt
         double other = s_next (tree, job, below, after), common = tree_answer_common (tree, job, other);
         if (common <= 0)
             break;
-        s_add (text, text_bytes, turn? ", %s %.0f %%": "%s needs %.0f %% of what it has to draw",
-            tree_answer_name (status, other, name), 100 * common / remaining);
+        s_add (text, text_bytes, turn? ", %s %s%.0f %%": "of what this job has to draw, %s needs %s%.0f %%",
+            tree_answer_name (status, other, name), s_is_estimated (tree)? "about ": "",
+            100 * common / remaining);
         below = common;
         after = other;
     }
@@ -155,40 +182,68 @@ tree_answer_summary (const json_t *status, const json_t *dataset, char *text, si
         double one = 0, other = 0;
         if (tree_answer_jobs (tree) < 2)
             continue;
-        double all = answer_real (json_array_get (s_list (tree, "vertices"), 0), "size");
-        double most = s_largest_pair (tree, &one, &other);
-        s_add (text, text_bytes, "%s%zu jobs share: %.0f sample%s all %zu have to draw", *text? "; ": "",
-            tree_answer_jobs (tree), all, plural ((uint64_t) all),
-            json_array_size (s_list (tree, "vertices")));
+        size_t jobs = tree_answer_jobs (tree), on_path = json_array_size (s_list (tree, "vertices"));
+        const json_t *all = json_object_get (json_array_get (s_list (tree, "vertices"), 0), "size");
+        double most = s_largest_pair (tree, &one, &other), size = json_number_value (all);
+        const char *about = s_is_estimated (tree)? "about ": "";
+        s_add (text, text_bytes, "%s%zu jobs", *text? ". ": "", jobs);
+        bool is_told = json_is_number (all) && on_path > 1;
+        if (is_told)
+            s_add (text, text_bytes, "; %s%.0f sample%s still needed by ", s_is_kept (tree)? "": about, size,
+                size == 1? " is": "s are");
+        if (is_told && on_path == jobs)
+            s_add (text, text_bytes, jobs == 2? "both": "all");
+        else
+        if (is_told)
+            s_add (text, text_bytes, "%zu of them", on_path);
         if (most > 0)
-            s_add (text, text_bytes, ", most %.0f by %s and %s", most, tree_answer_name (status, one, name),
-                tree_answer_name (status, other, beside));
+            s_add (text, text_bytes, "; %s and %s share most: %s%.0f", tree_answer_name (status, one, name),
+                tree_answer_name (status, other, beside), about, most);
     }
 }
 
+//  "about 20", "not known how many".
 static void
-s_print_vertex (const json_t *vertex, size_t place, size_t depth)
+s_print_size (const json_t *size, bool is_estimated)
 {
-    double jobs = answer_real (vertex, "jobs");
-    printf ("    %*s%.0f%s ", 2 * (int) depth, "", answer_real (vertex, "size"), place? " more": "");
-    if (place > 0 && jobs == 1)
-        printf ("by the job below\n");
+    if (json_is_null (size))
+        printf ("not known how many");
     else
-        printf ("by all %.0f jobs%s\n", jobs, place? " below": "");
+        printf ("%s%.0f", is_estimated? "about ": "", json_number_value (size));
 }
 
 static void
-s_print_leaf (const json_t *status, const json_t *tree, const json_t *leaf, size_t depth)
+s_print_vertex (const json_t *tree, const json_t *vertex, size_t place, size_t depth)
 {
-    char name [TREE_ANSWER_NAME_BYTES];
+    double jobs = answer_real (vertex, "jobs");
+    printf ("    %*s", 2 * (int) depth, "");
+    s_print_size (json_object_get (vertex, "size"), s_is_estimated (tree) && !s_is_kept (tree));
+    printf ("%s by ", place? " more": "");
+    if (jobs == 2)
+        printf ("both jobs%s\n", place? " below": "");
+    else
+        printf ("all %.0f jobs%s\n", jobs, place? " below": "");
+}
+
+//  The last vertex is its job's alone, as leaves are.
+static void
+s_print_leaf (const json_t *status, const json_t *tree, const json_t *vertex, size_t depth)
+{
+    const json_t *leaf = json_object_get (vertex, "leaf"), *size = json_object_get (leaf, "size"),
+        *last = answer_real (vertex, "jobs") == 1? json_object_get (vertex, "size"): NULL;
     double job = answer_real (leaf, "job"), most = tree_answer_most (tree, job);
+    const char *about = s_is_estimated (tree)? "about ": "", *own = s_own_name (status, job);
     printf ("    %*s- job %.0f", 2 * (int) depth, "", job);
-    tree_answer_name (status, job, name);
-    if (strncmp (name, "job ", 4) != 0)
-        printf (" (%s)", name);
-    printf (": %.0f to draw, %.0f in its leaf", answer_real (leaf, "remaining"), answer_real (leaf, "size"));
+    if (*own)
+        printf (" (%s)", own);
+    printf (": %.0f to draw, ", answer_real (leaf, "remaining"));
+    if (json_is_null (size) || json_is_null (last))
+        printf ("not known how many in its leaf");
+    else
+        printf ("%s%.0f in its leaf", s_is_kept (tree)? "": about,
+            json_number_value (size) + json_number_value (last));
     if (most >= 0)
-        printf ("; most with job %.0f: %.0f", most, tree_answer_common (tree, job, most));
+        printf ("; most with job %.0f: %s%.0f", most, about, tree_answer_common (tree, job, most));
     printf ("\n");
 }
 
@@ -197,20 +252,23 @@ s_print_tree (const json_t *status, const json_t *tree)
 {
     size_t place, depth = 0;
     const json_t *vertex, *off;
-    double looked_at = answer_real (tree, "looked_at");
-    printf ("  who shares what: samples that %zu jobs still have to draw (", tree_answer_jobs (tree));
-    if (looked_at < answer_real (tree, "ids"))
-        printf ("estimated from %.0f, ", looked_at);
-    printf (json_is_true (json_object_get (tree, "kept"))? "the tree that draws are made from)\n":
-        "made to be looked at)\n");
+    printf ("  who shares what: samples that %zu jobs still have to draw (%s", tree_answer_jobs (tree),
+        s_is_kept (tree)? "the tree that draws are made from": "no tree is kept; made for this answer");
+    if (s_is_estimated (tree))
+        printf (s_is_kept (tree)? "; pairs estimated from %.0f": "; estimated from %.0f",
+            answer_real (tree, "looked_at"));
+    printf (")\n");
     json_array_foreach (s_list (tree, "vertices"), place, vertex) {
+        const json_t *size = json_object_get (vertex, "size");
         if (place == LINES_JOBS)
             break;
-        if (place == 0 || answer_real (vertex, "size") > 0) {
+        //  The last vertex stands in its job's line.
+        if (answer_real (vertex, "jobs") != 1
+                && (place == 0 || json_is_null (size) || json_number_value (size) > 0)) {
             depth += place > 0;
-            s_print_vertex (vertex, place, depth);
+            s_print_vertex (tree, vertex, place, depth);
         }
-        s_print_leaf (status, tree, json_object_get (vertex, "leaf"), depth);
+        s_print_leaf (status, tree, vertex, depth);
     }
     if (json_array_size (s_list (tree, "vertices")) > LINES_JOBS)
         printf ("    and %zu more: `tureen status --json`, or the page (serve --http)\n",

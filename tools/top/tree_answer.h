@@ -19,10 +19,10 @@ double tree_answer_most (const json_t *tree, double job);
 //  "beta", or "job 7".  text: room for a few bytes.
 enum { TREE_ANSWER_NAME_BYTES = 160 };
 const char *tree_answer_name (const json_t *status, double job, char text [TREE_ANSWER_NAME_BYTES]);
-//  "beta has to draw 87 % of what it has to draw too, gamma 20 %": those that share most with the job.
-//  "": no job does.
+//  "of what this job has to draw, beta needs 87 %, gamma 20 %": those that share most with the job.  "about"
+//  before estimates.  "": no job does.
 void tree_answer_words (const json_t *status, double job, char *text, size_t text_bytes);
-//  "5 jobs share: 1200 samples all of them have to draw, most 3000 by alpha and beta"; "": they do not.
+//  "5 jobs; 1200 samples are still needed by all; alpha and beta share most: 3000"; "": they do not share.
 void tree_answer_summary (const json_t *status, const json_t *dataset, char *text, size_t text_bytes);
 //  Prints the data set's trees, a line each vertex and job, as far as they are short.
 void tree_answer_print (const json_t *status, const json_t *dataset);

@@ -92,6 +92,10 @@ test_answers (void **state)
         "\"name\":\"\xef\xbf\xbd\","
         "\"version\":\"0\",\"prepared_for\":null,\"reused\":null,\"operations\":[]}");
     free (text);
+    explained = (reply_explained_t) { .id = 3, .epoch = 1, .version = 1,
+        .sharing = strdup ("the job draws by itself, in no tree: order seeded") };
+    s_assert_golden ("explain_reply_sharing", reply_explained (&explained, "cat/0003.jpg", json_array ()));
+    free (explained.sharing);
     s_assert_golden ("notice", reply_notice ("little_shared",
         "only 5 % of this job's samples are in the data of other jobs"));
 }

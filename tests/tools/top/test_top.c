@@ -209,21 +209,41 @@ trees (void **state)
     assert_true (tree_answer_most (tree, 7) == 1 && tree_answer_most (tree, 1) == 2);
     char text [300];
     tree_answer_words (status, 1, text, sizeof text);
-    assert_string_equal (text, "fast needs 45 % of what it has to draw, job 7 22 %");
+    assert_string_equal (text, "of what this job has to draw, fast needs 45 %, job 7 22 %");
     tree_answer_words (status, 3, text, sizeof text);
     assert_string_equal (text, "");
     tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, sizeof text);
-    assert_string_equal (text, "3 jobs share: 30 samples all 2 have to draw, most 36 by fast and slow");
+    assert_string_equal (text, "3 jobs; 30 samples are still needed by 2 of them; fast and slow share most: "
+        "36");
     tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, 20);
-    assert_string_equal (text, "3 jobs share: 30 sa");
+    assert_string_equal (text, "3 jobs; 30 samples ");
+    //  Estimates are told as such, those of a tree that is not kept all of them.
+    json_t *changed = s_with_tree (), *dataset = json_array_get (json_object_get (changed, "datasets"), 0),
+        *estimated = json_array_get (json_object_get (dataset, "sharing_trees"), 0);
+    json_object_set_new (estimated, "looked_at", json_integer (99));
+    tree_answer_words (changed, 1, text, sizeof text);
+    assert_string_equal (text, "of what this job has to draw, fast needs about 45 %, job 7 about 22 %");
+    tree_answer_summary (changed, dataset, text, sizeof text);
+    assert_string_equal (text, "3 jobs; 30 samples are still needed by 2 of them; fast and slow share most: "
+        "about 36");
+    json_object_set_new (estimated, "kept", json_false ());
+    tree_answer_summary (changed, dataset, text, sizeof text);
+    assert_non_null (strstr (text, "; about 30 samples are still"));
+    //  A name that looks like another job's number.
+    for (size_t job = 0; job < 2; job++)
+        json_object_set_new (json_array_get (json_object_get (changed, "jobs"), job), "name",
+            json_string ("job 7"));
+    tree_answer_summary (changed, dataset, text, sizeof text);
+    assert_non_null (strstr (text, "'job 7' and 'job 7' share most"));
+    json_decref (changed);
     //  In the lines below the tables.
     top_view_t view;
     top_table_t table;
     assert_true (top_view_make (&view, status, NULL, TOP_BY_JOB));
     top_view_words (&view, &view.rows [0], text, sizeof text);
-    assert_non_null (strstr (text, "; fast needs 45 % of what it has to draw, job 7 22 %"));
+    assert_non_null (strstr (text, "; of what this job has to draw, fast needs 45 %, job 7 22 %"));
     assert_true (top_table_make (&table, &view, TOP_DATA, 0));
-    assert_non_null (strstr (table.rows [0].words, "3 jobs share: 30 samples"));
+    assert_non_null (strstr (table.rows [0].words, "3 jobs; 30 samples are"));
     top_table_clear (&table);
     top_view_clear (&view);
     json_decref (status);
