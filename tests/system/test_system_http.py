@@ -350,7 +350,65 @@ class Shown(SystemTest):
                 server.read(batch=8, epochs=0, rate=1, name="more %d" % number)
             wait_until("they are a picture", lambda: browser.find_element(
                 "css selector", "#sharing canvas").is_displayed())
+            #  Two squares of a row are clicked: the job stays picked, and the line tells of the second.
+            row, line, notes = browser.execute_script(
+                "const canvas = document.querySelector('#sharing canvas'), at = canvas.clientWidth / 14;"
+                "for (const x of [3, 5])"
+                "    canvas.onclick({type: 'click', offsetX: (x + 0.5) * at, offsetY: 1.5 * at});"
+                "return [...document.querySelectorAll('#sharing section > p, #sharing details > p')]"
+                ".map(one => one.textContent)")
+            self.assertRegex(row, r" has [0-9]+ samples to draw\. Of these .* needs .* %\), and 8 others at "
+                                  r"most [0-9]+\.$")
+            self.assertRegex(line, r" has [0-9]+ samples to draw; .* needs [0-9]+ of them ")
+            self.assertEqual(notes, "No tree is kept; this one was made for you to look at.")
+            self.assertEqual(self.shown(browser), [
+                #  The row of ten equal jobs, picked; the same with other figures.
+                "%s have 50 samples to draw, all the same ones. Of these other needs about 40 (80 %%)."
+                % ", ".join("job %d" % job for job in range(1, 11)),
+                "job 1 has 50 samples to draw; other needs about 40 of them (80 %)",
+                "job 1 has 50 samples to draw; how many of them other needs is not known",
+                "What it shares with 1 other is not known or left out.",
+                "t: 11 jobs",
+                "about 40 for all 11 jobs|not known how many for all 11 jobs|not known",
+                "t: job 12 shares with no other job of order shared."])
             self.assertEqual(browser.get_log("browser"), [])
+
+    def shown(self, browser):
+        """What the page says of answers that are made here, all at once: ten equal jobs and another, and one
+        that is alone; then with sizes that are not known."""
+        return browser.execute_script("""
+            const all = 11, text = place => document.querySelector(place).textContent, said = [];
+            const tree = (size, pair) => ({ kept: false, ids: 1000, looked_at: 100, off_path: [],
+                vertices: [...Array(all).keys()].map(place => ({ parent: place? place - 1: null,
+                    size: place? 0: size, jobs: all - place, leaf: { job: place + 1, remaining: 50,
+                        size: place === all - 1? 10: size === null? null: 0 } })),
+                pairs: { left_out: 0, jobs: [...Array(all).keys()].map(place => place + 1),
+                    common: [...Array(all).keys()].map(row => Array(row).fill(row === all - 1? pair: 50)) } });
+            const lone = { kept: false, ids: 1000, looked_at: 1000, off_path: [], pairs: { jobs: [12],
+                common: [[]], left_out: 0 }, vertices: [{ size: 5, parent: null, jobs: 1,
+                    leaf: { job: 12, size: 0, remaining: 5 } }] };
+            const answer = (size, pair) => ({ jobs: [{ job: 11, name: 'other' }], datasets: [{ name: 't',
+                drawing_alone: [], sharing_trees: [tree(size, pair), lone] }] });
+            const real = before;
+            cards.clear();
+            sharer = 3;
+            before = answer(40, 40);
+            showSharing(before);
+            const canvas = document.querySelector('#sharing canvas'), cell = { type: 'mousemove' };
+            said.push(text('#sharing section > p'));
+            const size = text('#sharing td.size'), card = [...cards.values()][0];
+            card.pair = [1, 11];
+            showSharing(before);
+            said.push(text('#sharing details > p'));
+            showSharing(answer(null, null));
+            said.push(text('#sharing details > p'), text('#sharing section > p').split('. ').pop(),
+                text('#sharing h2'), [size, text('#sharing td.size'),
+                text('#sharing .tree tr.pick td:last-child')].join('|'), text('#alone'));
+            before = real;
+            sharer = null;
+            cards.clear();
+            showSharing(before);
+            return said;""")
 
     @contextlib.contextmanager
     def browser(self, folder):

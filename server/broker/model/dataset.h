@@ -106,7 +106,7 @@ struct dataset {
     bad_sample_t *bad;                      //  in the order in which they were found
     size_t bad_named, bad_room, bad_told;   //  told: dataset_next_bad
     patience_t patience;
-    sharing_picture_t *pictures;            //  sharing trees that status told lately
+    sharing_picture_t *pictures;            //  sharing trees that were told lately
 };
 
 //  How many more may be added.  Removed ones count until dataset_next_removed tells.
