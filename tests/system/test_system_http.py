@@ -383,7 +383,8 @@ class Shown(SystemTest):
                     size: place? 0: size, jobs: all - place, leaf: { job: place + 1, remaining: 50,
                         size: place === all - 1? 10: size === null? null: 0 } })),
                 pairs: { left_out: 0, jobs: [...Array(all).keys()].map(place => place + 1),
-                    common: [...Array(all).keys()].map(row => Array(row).fill(row === all - 1? pair: 50)) } });
+                    common: [...Array(all).keys()].map(row => Array(row).fill(
+                        row === all - 1? pair: 50)) } });
             const lone = { kept: false, ids: 1000, looked_at: 1000, off_path: [], pairs: { jobs: [12],
                 common: [[]], left_out: 0 }, vertices: [{ size: 5, parent: null, jobs: 1,
                     leaf: { job: 12, size: 0, remaining: 5 } }] };

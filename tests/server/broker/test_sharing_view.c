@@ -158,16 +158,18 @@ every_viewer_is_told_its_own (void **state)
 static void
 others_do_not_show (void **state)
 {
-    enum { FILLING = 2, TURNS = 4 };
+    enum { FILLING = 2, TURNS = 4, EQUAL = 24 };        //  EQUAL: a job's memory holds all of them
     (void) state;
     simulation_options_t options = s_options (SAMPLER_POLICY_DSA);
     simulation_t *simulation = simulation_new (&options);
     int gone = s_join (simulation, "vision", 0, 400, SAMPLER_ORDER_SHARED);
-    int old = s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
+    int old = s_join (simulation, "audio", 0, EQUAL, SAMPLER_ORDER_SHARED);
+    s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
+    s_join (simulation, "audio", 100, 300, SAMPLER_ORDER_SHARED);
     simulation_run (simulation, SECOND_US);
     simulation_leave (simulation, gone);
     simulation_run (simulation, 2 * SECOND_US);
-    int young = s_join (simulation, "audio", 0, 200, SAMPLER_ORDER_SHARED);
+    int young = s_join (simulation, "audio", 0, EQUAL, SAMPLER_ORDER_SHARED);
     simulation_run (simulation, 3 * SECOND_US);
     assert_true (simulation_job (simulation, young)->consumer.sampler_job
         < simulation_job (simulation, old)->consumer.sampler_job);
@@ -183,6 +185,8 @@ others_do_not_show (void **state)
         const json_t *jobs = json_object_get (json_object_get (json_array_get (json_object_get (alone,
             "sharing_trees"), 0), "pairs"), "jobs");
         assert_int_equal (json_integer_value (json_array_get (jobs, 0)), simulation_job_id (simulation, old));
+        assert_int_equal (json_integer_value (json_array_get (jobs, 1)),
+            simulation_job_id (simulation, young));
         if (turn == FILLING)
             first = json_incref (alone);
         assert_true (turn <= FILLING || json_equal (alone, first));
