@@ -123,7 +123,7 @@ s_write_table (top_t *self, top_kind_t kind)
     return true;
 }
 
-//  "  shared train: 3 jobs share: .."
+//  "  shared train: 3 jobs; .."
 static void
 s_write_shared (const top_t *self)
 {
