@@ -10,7 +10,7 @@ import zlib
 
 import harness
 import plain_client
-from harness import Server, np
+from harness import Server, np, wait_until
 from object_store import Fault, ObjectStore
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
@@ -110,6 +110,26 @@ class PinsTest(unittest.TestCase):
             finally:
                 os.rename(moved, self.data)
 
+    def test_data_sets_share(self):
+        with self.serve("50M") as server:
+            take(server, 1)
+            alone = self.dataset(server)["pins"]
+            for verb, words in (("add", ("more=" + self.data,)), ("remove", ("more",))):
+                done = harness.run(verb, *words, "--connect", server.endpoint)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                if verb == "add":
+                    first, second = (dataset["pins"] for dataset in server.status()["datasets"])
+                    self.assertAlmostEqual(first["limit_bytes"] / alone["limit_bytes"], 0.5, delta=0.02)
+                    self.assertLessEqual(first["memory_bytes"], first["limit_bytes"])
+                    self.assertLess(first["bytes"], alone["bytes"])
+                    take(server, 1, dataset="more")
+                    second = server.status()["datasets"][1]["pins"]
+                    self.assertGreater(second["bytes"], second["limit_bytes"] * 9 // 10)
+            wait_until("it has gone", lambda: len(server.status()["datasets"]) == 1)
+            self.assertEqual(self.dataset(server)["pins"]["limit_bytes"], alone["limit_bytes"])
+            take(server, 1)
+            self.assertGreater(self.dataset(server)["pins"]["bytes"] + (4 << 20), alone["bytes"])
+
     def test_memory_that_is_taken_away_is_given_back(self):
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if machine < 5200000000:
@@ -124,7 +144,7 @@ class PinsTest(unittest.TestCase):
             self.assertEqual(self.dataset(server)["pins"]["bytes"], size - 4096)
             for soft, wanted in ((4700000000, 0), (5000000000, size - 4096)):
                 subprocess.run(["prlimit", "--pid", str(server.pid), "--as=%d:5000000000" % soft], check=True)
-                harness.wait_until("pins follow the limit", lambda: take(server, 1) and self.dataset(server)[
+                wait_until("pins follow the limit", lambda: take(server, 1) and self.dataset(server)[
                     "pins"]["bytes"] == wanted)
             self.assertEqual(server.log().count("this process may use 4700000000 bytes of memory now"), 1)
 
