@@ -19,6 +19,8 @@ enum {
     UNIT = PINS_UNIT_BYTES,
     UNITS_MAX = PINS_BLOCK_BYTES / PINS_UNIT_BYTES,
     WORDS_MAX = UNITS_MAX / 64,
+    SHED_BYTES = 256 * 1024 * 1024,     //  that leave at once,
+    SHED_BLOCKS = 4096,                 //  and blocks: some milliseconds
     MAPPED_BYTES = 128 * 1024,          //  from this size on a block has a mapping of its own
     TABLE_COST = 64                     //  of a block in chains, in the array, and for the allocator
 };
@@ -263,24 +265,29 @@ s_random (pins_data_t *self)
     return mixed ^ (mixed >> 31);
 }
 
-//  Blocks leave at random until what is left is within the limit.
-static void
+//  Blocks leave at random until what is left is within the limit, or so many have left.  True: it is.
+static bool
 s_shed (pins_data_t *self)
 {
-    bool is_lighter = false;
-    for (;;) {
+    uint64_t bytes = 0;
+    bool is_over = true, from_heap = false;
+    for (int count = 0; is_over && count < SHED_BLOCKS && bytes < SHED_BYTES; count++) {
         pthread_mutex_lock (&self->lock);
-        bool is_over = self->reserved > self->limit;
-        block_t *gone = is_over? s_remove (self, self->blocks [s_random (self) % self->count]): NULL;
+        is_over = self->reserved > self->limit;
+        block_t *block = is_over? self->blocks [s_random (self) % self->count]: NULL, *gone = NULL;
+        if (block) {
+            bytes += block->bytes;
+            from_heap = from_heap || block->bytes < MAPPED_BYTES;
+            gone = s_remove (self, block);
+        }
+        is_over = self->reserved > self->limit;
         pthread_mutex_unlock (&self->lock);
         if (gone)
             s_free (gone);
-        if (!is_over)
-            break;
-        is_lighter = true;
     }
-    if (is_lighter)
+    if (!is_over && from_heap)
         malloc_trim (0);
+    return !is_over;
 }
 
 
@@ -337,6 +344,18 @@ pins_set_limit (pins_t *self, uint64_t bytes)
     self->limit = bytes;
     s_divide (self);
     pthread_mutex_unlock (&self->lock);
+}
+
+bool
+pins_settle (pins_t *self)
+{
+    assert (self && self->magic == PINS_MAGIC);
+    bool is_all = true;
+    pthread_mutex_lock (&self->lock);
+    for (pins_data_t *data = self->first; data; data = data->next)
+        is_all = s_shed (data) && is_all;
+    pthread_mutex_unlock (&self->lock);
+    return is_all;
 }
 
 pins_data_t *

@@ -8,8 +8,8 @@
  *  No draw looks at a pin, so orders are the same with pins and without.
  *
  *  Data sets share the limit by the size of their data; none has more than its data take.  When a limit
- *  falls, whole blocks leave, chosen at random, and their memory goes back to the system.  When it grows,
- *  reads reserve blocks again.
+ *  falls, whole blocks leave, chosen at random, and their memory goes back to the system: some at once, the
+ *  rest by pins_settle, so that no call takes long.  When it grows, reads reserve blocks again.
  *
  *  failure modes:  none to the caller: what finds no memory is not kept.
  *  Any thread.  Bytes are copied outside the locks.
@@ -52,6 +52,8 @@ pins_t *pins_new (uint64_t limit_bytes);
 void pins_destroy (pins_t **self_p);
 //  Divides so much from now on, and gives the rest back.
 void pins_set_limit (pins_t *self, uint64_t bytes);
+//  Gives back some of what is above the limits, in some milliseconds.  True: that is all.
+bool pins_settle (pins_t *self);
 
 //  What a file of so many bytes takes if all of it is here, bookkeeping included.
 uint64_t pins_cost (uint64_t file_bytes);

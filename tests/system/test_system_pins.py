@@ -125,8 +125,8 @@ class PinsTest(unittest.TestCase):
                     take(server, 1, dataset="more")
                     second = server.status()["datasets"][1]["pins"]
                     self.assertGreater(second["bytes"], second["limit_bytes"] * 9 // 10)
-            wait_until("it has gone", lambda: len(server.status()["datasets"]) == 1)
-            self.assertEqual(self.dataset(server)["pins"]["limit_bytes"], alone["limit_bytes"])
+            wait_until("it has gone", lambda: len(server.status()["datasets"]) == 1
+                       and self.dataset(server)["pins"]["limit_bytes"] == alone["limit_bytes"])
             take(server, 1)
             self.assertGreater(self.dataset(server)["pins"]["bytes"] + (4 << 20), alone["bytes"])
 

@@ -320,6 +320,32 @@ test_blocks_leave_at_random (void **state)
         assert_in_range (stayed [number], ROUNDS / 2 - 60, ROUNDS / 2 + 60);
 }
 
+//  Guards: when a limit falls far no call gives all back; pins_settle gives the rest back by and by.
+static void
+test_much_leaves_by_and_by (void **state)
+{
+    (void) state;
+    enum { BLOCKS = 20000 };
+    uint64_t one = pins_cost (UNIT);
+    pins_t *pins = pins_new (BLOCKS * one);
+    pins_data_t *data = pins_data_new (pins, BLOCKS * UNIT, BLOCKS * one);
+    for (uint64_t number = 0; number < BLOCKS; number++)
+        pins_keep (&(pins_file_t) { .data = data, .number = number, .bytes = UNIT }, 0, UNIT, s_truth);
+    assert_int_equal (pins_figures (data).bytes, BLOCKS * UNIT);
+    assert_true (pins_settle (pins));
+    pins_set_limit (pins, one);
+    uint64_t before = pins_figures (data).memory;
+    assert_in_range (before, one + 1, BLOCKS * one - 1);
+    while (!pins_settle (pins)) {
+        uint64_t now = pins_figures (data).memory;
+        assert_in_range (now, one + 1, before - 1);
+        before = now;
+    }
+    assert_int_equal (pins_figures (data).bytes, UNIT);
+    pins_data_destroy (&data);
+    pins_destroy (&pins);
+}
+
 //  -- threads
 
 typedef struct {
@@ -409,6 +435,7 @@ main (void)
         cmocka_unit_test (test_pins_beside_a_model),
         cmocka_unit_test (test_data_sets_share_by_size),
         cmocka_unit_test (test_blocks_leave_at_random),
+        cmocka_unit_test (test_much_leaves_by_and_by),
         cmocka_unit_test (test_threads_share_pins)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
