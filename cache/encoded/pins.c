@@ -1,46 +1,62 @@
-/*  A data set's blocks lie in chains by their key, and in an array from which chance takes those that leave.
+/*  A data set's blocks lie in chains by their key, and in slabs: mappings of 66 MiB from which they are
+ *  carved, header and bytes, one behind the other.  No block leaves but the last one that was carved.  So
+ *  memory goes back as whole pages at the end of a slab, and as whole slabs; a server has few mappings,
+ *  however many files.
  *
- *  A thread that copies bytes in or out is a user of the block: the block leaves the table at once, and its
- *  memory goes with its last user.  A thread claims units before it copies bytes in, and says afterwards that
- *  they are here; so no unit is written twice, and none is read while it is written.
+ *  A thread that copies bytes in or out is a user of the block.  It claims units before it copies bytes in,
+ *  and says afterwards that they are here; so no unit is written twice, and none is read while it is written.
+ *  Units that are given up meanwhile stay claimed until the block has no user.
+ *
+ *  The pins' own thread gives memory back, in steps: blocks above a limit, and data sets that have gone.  It
+ *  alone frees a data set, so that it may work on one without the pins' lock.
  */
 #include "pins.h"
 #include <assert.h>
-#include <malloc.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include "xalloc.h"
 
 enum {
     PINS_MAGIC = 0x0b10c4ed,
     UNIT = PINS_UNIT_BYTES,
     UNITS_MAX = PINS_BLOCK_BYTES / PINS_UNIT_BYTES,
     WORDS_MAX = UNITS_MAX / 64,
-    SHED_BYTES = 256 * 1024 * 1024,     //  that leave at once,
-    SHED_BLOCKS = 4096,                 //  and blocks: some milliseconds
-    MAPPED_BYTES = 128 * 1024,          //  from this size on a block has a mapping of its own
-    TABLE_COST = 64                     //  of a block in chains, in the array, and for the allocator
+    SLAB_BYTES = 66 * 1024 * 1024,      //  16 large blocks
+    STEP_BYTES = 64 * 1024 * 1024,      //  that leave at once,
+    STEP_BLOCKS = 1024,                 //  and blocks: under a millisecond of the lock
+    TABLE_COST = 24                     //  of a block in chains
 };
 
-typedef struct block {
-    struct block *chain;
+typedef struct block block_t;
+struct block {
+    block_t *chain, *below;             //  below: carved before it
     uint64_t file, number;              //  of the block in its file
-    size_t place;                       //  in the array
-    uint8_t *memory;
+    uint64_t keep;                      //  that of pins_keep_file; 0: of ranges
     uint32_t bytes;
     uint32_t users;                     //  that copy in or out
-    bool is_gone;                       //  from the table
-    uint64_t words [];                  //  a bit for each unit: claimed; then as many: here
-} block_t;
+    uint32_t drops;                     //  how often units were given up
+    uint64_t words [];                  //  a bit for each unit: claimed; then as many: here; then its bytes
+};
+
+typedef struct slab slab_t;
+struct slab {
+    slab_t *below;                      //  filled before it
+    size_t bytes, used;
+    uint64_t unused;                    //  blocks begin at multiples of 16
+};
 
 struct pins {
     uint32_t magic;
+    pthread_t thread;
     pthread_mutex_t lock;               //  before that of a data set
+    pthread_cond_t work, settled;
     uint64_t limit;
     pins_data_t *first;                 //  data set
+    pins_data_t *gone;                  //  to be freed
+    bool is_settled;                    //  the thread has nothing to do
+    bool is_ending;
 };
 
 struct pins_data {
@@ -52,13 +68,19 @@ struct pins_data {
     pins_data_t *next;
     //  under its own
     pthread_mutex_t lock;
+    pthread_cond_t left;                //  a block that leaves has no user any more
     uint64_t limit, reserved;
     uint64_t filled, hit_bytes, miss_bytes;
-    uint64_t random;
+    uint64_t keeps;                     //  of whole files so far
+    size_t users;                       //  of all blocks
     block_t **chains;                   //  a power of two, or NULL
-    size_t chain_count;
-    block_t **blocks;
-    size_t count, room;
+    size_t count, chain_count;
+    block_t *last;                      //  that was carved
+    slab_t *top;                        //  has the last block; NULL: none
+    slab_t *spare;                      //  empty, and the system does not take them back (munmap)
+    bool is_shedding;                   //  blocks leave: none is reserved
+    bool is_file_leaving;               //  the last block that left was of a file that is kept as a whole
+    uint64_t leaving;                   //  this file
 };
 
 //  A range within one block.
@@ -90,12 +112,18 @@ s_words (uint32_t block_bytes)
     return (units + 63) / 64;
 }
 
+//  In a slab.
+static size_t
+s_room (uint32_t block_bytes)
+{
+    size_t header = sizeof (block_t) + 2 * s_words (block_bytes) * sizeof (uint64_t);
+    return (header + block_bytes + 15) / 16 * 16;
+}
+
 static uint64_t
 s_cost (uint32_t block_bytes)
 {
-    uint64_t whole = block_bytes < MAPPED_BYTES? (block_bytes + 15u) / 16 * 16:
-        (block_bytes + UNIT - 1u) / UNIT * UNIT;
-    return whole + sizeof (block_t) + 2 * s_words (block_bytes) * sizeof (uint64_t) + TABLE_COST;
+    return s_room (block_bytes) + TABLE_COST;
 }
 
 uint64_t
@@ -109,44 +137,10 @@ pins_cost (uint64_t file_bytes)
 
 //  -- blocks
 
-static void
-s_free_memory (uint8_t *memory, uint32_t bytes)
+static uint8_t *
+s_bytes (block_t *self)
 {
-    if (memory && bytes >= MAPPED_BYTES)
-        munmap (memory, bytes);
-    else
-        free (memory);
-}
-
-static void
-s_free (block_t *block)
-{
-    s_free_memory (block->memory, block->bytes);
-    free (block);
-}
-
-//  NULL: no memory.
-static block_t *
-s_new (uint64_t file, const piece_t *piece)
-{
-    size_t words = s_words (piece->block_bytes);
-    block_t *self = calloc (1, sizeof *self + 2 * words * sizeof (uint64_t));
-    if (!self)
-        return NULL;
-    self->file = file;
-    self->number = piece->number;
-    self->bytes = piece->block_bytes;
-    if (piece->block_bytes >= MAPPED_BYTES) {
-        void *memory = mmap (NULL, piece->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-            -1, 0);
-        self->memory = memory == MAP_FAILED? NULL: memory;
-    }
-    else
-        self->memory = malloc (piece->block_bytes);
-    if (self->memory)
-        return self;
-    free (self);
-    return NULL;
+    return (uint8_t *) (self->words + 2 * s_words (self->bytes));
 }
 
 static bool
@@ -166,6 +160,79 @@ s_unit_bytes (const block_t *self, size_t unit)
 {
     size_t left = self->bytes - unit * UNIT;
     return left < UNIT? left: UNIT;
+}
+
+
+//  -- slabs
+
+//  NULL: no memory.
+static slab_t *
+s_new_slab (pins_data_t *self, size_t block_bytes)
+{
+    slab_t *slab = self->spare;
+    if (slab && slab->bytes - sizeof (slab_t) >= block_bytes) {
+        self->spare = slab->below;
+        return slab;
+    }
+    uint64_t wanted = self->cost < SLAB_BYTES - sizeof (slab_t)? self->cost: SLAB_BYTES - sizeof (slab_t);
+    wanted = (wanted > block_bytes? wanted: block_bytes) + sizeof (slab_t);
+    size_t bytes = (size_t) (wanted + UNIT - 1) / UNIT * UNIT;
+    slab = mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slab == MAP_FAILED)
+        return NULL;
+    *slab = (slab_t) { .bytes = bytes, .used = sizeof (slab_t) };
+    return slab;
+}
+
+//  Room behind the last block.  NULL: no memory.
+static block_t *
+s_carve (pins_data_t *self, size_t bytes)
+{
+    slab_t *slab = self->top;
+    if (!slab || slab->bytes - slab->used < bytes) {
+        slab = s_new_slab (self, bytes);
+        if (!slab)
+            return NULL;
+        slab->below = self->top;
+        self->top = slab;
+    }
+    block_t *block = (block_t *) ((uint8_t *) slab + slab->used);
+    slab->used += bytes;
+    return block;
+}
+
+//  Gives the last block's room back to its slab.  A slab that is empty goes to the list.
+static void
+s_uncarve (pins_data_t *self, slab_t **empty_p)
+{
+    slab_t *slab = self->top;
+    block_t *block = self->last;
+    self->last = block->below;
+    slab->used = (size_t) ((uint8_t *) block - (uint8_t *) slab);
+    if (slab->used > sizeof (slab_t))
+        return;
+    self->top = slab->below;
+    slab->below = *empty_p;
+    *empty_p = slab;
+}
+
+//  Gives slabs back to the system.  Those that it does not take, because a mapping would become two and it
+//  allows no more, lose their memory all the same, and are returned.
+static slab_t *
+s_unmap (slab_t *slab)
+{
+    slab_t *left = NULL;
+    while (slab) {
+        slab_t *next = slab->below;
+        size_t bytes = slab->bytes;
+        if (munmap (slab, bytes) != 0) {
+            madvise (slab, bytes, MADV_DONTNEED);
+            *slab = (slab_t) { .below = left, .bytes = bytes, .used = sizeof (slab_t) };
+            left = slab;
+        }
+        slab = next;
+    }
+    return left;
 }
 
 
@@ -201,8 +268,7 @@ s_make_chains (pins_data_t *self)
     free (self->chains);
     self->chains = chains;
     self->chain_count = before? 2 * before: 16;
-    for (size_t place = 0; place < self->count; place++) {
-        block_t *block = self->blocks [place];
+    for (block_t *block = self->last; block; block = block->below) {
         size_t at = s_chain (self, block->file, block->number);
         block->chain = chains [at];
         chains [at] = block;
@@ -210,84 +276,195 @@ s_make_chains (pins_data_t *self)
     return true;
 }
 
+static bool
+s_has_room (const pins_data_t *self, uint64_t cost)
+{
+    return !self->is_shedding && self->reserved + cost <= self->limit;
+}
+
 //  NULL: there is no room for it.
 static block_t *
 s_reserve (pins_data_t *self, uint64_t file, const piece_t *piece)
 {
     uint64_t cost = s_cost (piece->block_bytes);
-    if (self->reserved + cost > self->limit || !s_make_chains (self)
-    ||  !xalloc_try_grow (&self->blocks, self->count, &self->room, sizeof (block_t *)))
+    if (!s_has_room (self, cost) || !s_make_chains (self))
         return NULL;
-    block_t *block = s_new (file, piece);
+    block_t *block = s_carve (self, s_room (piece->block_bytes));
     if (!block)
         return NULL;
     size_t at = s_chain (self, file, piece->number);
-    block->chain = self->chains [at];
+    *block = (block_t) { .chain = self->chains [at], .below = self->last, .file = file,
+        .number = piece->number, .bytes = piece->block_bytes };
+    memset (block->words, 0, 2 * s_words (block->bytes) * sizeof (uint64_t));
     self->chains [at] = block;
-    block->place = self->count;
-    self->blocks [self->count++] = block;
+    self->last = block;
+    self->count++;
     self->reserved += cost;
     return block;
 }
 
-//  Out of the table.  Returns it if no thread uses it: to be freed, outside the lock.
-static block_t *
-s_remove (pins_data_t *self, block_t *block)
+static void
+s_enter (pins_data_t *self, block_t *block)
 {
+    block->users++;
+    self->users++;
+}
+
+//  The caller has copied.
+static void
+s_leave (pins_data_t *self, block_t *block)
+{
+    size_t words = s_words (block->bytes);
+    self->users--;
+    if (--block->users > 0)
+        return;
+    //  Nothing is under way: what is not here is free.
+    memcpy (block->words, s_here (block), words * sizeof (uint64_t));
+    if (self->is_shedding)
+        pthread_cond_signal (&self->left);
+}
+
+//  Gives up units.
+static void
+s_wipe (pins_data_t *self, block_t *block, size_t first, size_t last)
+{
+    size_t words = s_words (block->bytes);
+    for (size_t unit = first; unit < last; unit++)
+        if (s_bit (s_here (block), unit)) {
+            block->words [words + unit / 64] &= ~((uint64_t) 1 << unit % 64);
+            self->filled -= s_unit_bytes (block, unit);
+        }
+    block->drops++;
+    if (block->users == 0)
+        memcpy (block->words, s_here (block), words * sizeof (uint64_t));
+}
+
+
+//  -- giving back
+
+//  Whether blocks must leave.  A file that is kept as a whole is of no use in part.
+static bool
+s_is_over (const pins_data_t *self)
+{
+    return self->reserved > self->limit
+        || (self->is_file_leaving && self->last && self->last->keep && self->last->file == self->leaving);
+}
+
+//  The last block leaves; waits for threads that copy.
+static void
+s_remove_last (pins_data_t *self, slab_t **empty_p)
+{
+    block_t *block = self->last;
     block_t **link = &self->chains [s_chain (self, block->file, block->number)];
     while (*link != block)
         link = &(*link)->chain;
     *link = block->chain;
-    self->blocks [block->place] = self->blocks [--self->count];
-    self->blocks [block->place]->place = block->place;
+    while (block->users > 0)
+        pthread_cond_wait (&self->left, &self->lock);
+    s_wipe (self, block, 0, (block->bytes + UNIT - 1) / UNIT);
+    self->count--;
     self->reserved -= s_cost (block->bytes);
-    for (size_t unit = 0; unit * UNIT < block->bytes; unit++)
-        if (s_bit (s_here (block), unit))
-            self->filled -= s_unit_bytes (block, unit);
-    block->is_gone = true;
-    return block->users == 0? block: NULL;
+    self->is_file_leaving = block->keep > 0;
+    self->leaving = block->file;
+    s_uncarve (self, empty_p);
 }
 
-//  The caller has copied.  Returns it if it is to be freed.
-static block_t *
-s_leave (block_t *block)
-{
-    block->users--;
-    return block->is_gone && block->users == 0? block: NULL;
-}
-
-static uint64_t
-s_random (pins_data_t *self)
-{
-    uint64_t mixed = (self->random += 0x9e3779b97f4a7c15u);
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    return mixed ^ (mixed >> 31);
-}
-
-//  Blocks leave at random until what is left is within the limit, or so many have left.  True: it is.
-static bool
+//  A step: some blocks leave.
+static void
 s_shed (pins_data_t *self)
 {
-    uint64_t bytes = 0;
-    bool is_over = true, from_heap = false;
-    for (int count = 0; is_over && count < SHED_BLOCKS && bytes < SHED_BYTES; count++) {
-        pthread_mutex_lock (&self->lock);
-        is_over = self->reserved > self->limit;
-        block_t *block = is_over? self->blocks [s_random (self) % self->count]: NULL, *gone = NULL;
-        if (block) {
-            bytes += block->bytes;
-            from_heap = from_heap || block->bytes < MAPPED_BYTES;
-            gone = s_remove (self, block);
-        }
-        is_over = self->reserved > self->limit;
-        pthread_mutex_unlock (&self->lock);
-        if (gone)
-            s_free (gone);
+    slab_t *empty = NULL;
+    pthread_mutex_lock (&self->lock);
+    uint64_t before = self->reserved;
+    self->is_shedding = true;
+    for (int count = 0; s_is_over (self) && count < STEP_BLOCKS && before - self->reserved < STEP_BYTES;
+        count++)
+        s_remove_last (self, &empty);
+    //  Nothing is carved meanwhile.
+    slab_t *top = self->top;
+    size_t used = top? (top->used + UNIT - 1) / UNIT * UNIT: 0;
+    block_t **chains = self->count == 0? self->chains: NULL;
+    if (chains) {
+        self->chains = NULL;
+        self->chain_count = 0;
     }
-    if (!is_over && from_heap)
-        malloc_trim (0);
-    return !is_over;
+    pthread_mutex_unlock (&self->lock);
+    free (chains);
+    if (top && used < top->bytes)
+        madvise ((uint8_t *) top + used, top->bytes - used, MADV_DONTNEED);
+    slab_t *left = s_unmap (empty);
+    pthread_mutex_lock (&self->lock);
+    while (left) {
+        slab_t *next = left->below;
+        left->below = self->spare;
+        self->spare = left;
+        left = next;
+    }
+    if (!s_is_over (self))
+        self->is_shedding = self->is_file_leaving = false;
+    pthread_mutex_unlock (&self->lock);
+}
+
+//  Under the lock of pins: a data set from which blocks must leave; NULL: none.
+static pins_data_t *
+s_heavy (pins_t *self)
+{
+    for (pins_data_t *data = self->first; data; data = data->next) {
+        pthread_mutex_lock (&data->lock);
+        bool is_heavy = s_is_over (data);
+        pthread_mutex_unlock (&data->lock);
+        if (is_heavy)
+            return data;
+    }
+    return NULL;
+}
+
+static void
+s_free_data (pins_data_t *self)
+{
+    //  Of what the system does not take back, only addresses are left.
+    s_unmap (self->top);
+    s_unmap (self->spare);
+    free (self->chains);
+    pthread_cond_destroy (&self->left);
+    pthread_mutex_destroy (&self->lock);
+    free (self);
+}
+
+//  Under the lock of pins.  False: there is nothing to do.
+static bool
+s_step (pins_t *self)
+{
+    pins_data_t *gone = self->gone, *heavy = gone? NULL: s_heavy (self);
+    if (!gone && !heavy)
+        return false;
+    self->gone = gone? gone->next: NULL;
+    pthread_mutex_unlock (&self->lock);
+    if (gone)
+        s_free_data (gone);
+    else
+        s_shed (heavy);
+    pthread_mutex_lock (&self->lock);
+    return true;
+}
+
+static void *
+s_give_back (void *argument)
+{
+    pins_t *self = argument;
+    pthread_mutex_lock (&self->lock);
+    for (;;) {
+        while (s_step (self))
+            ;
+        self->is_settled = true;
+        pthread_cond_broadcast (&self->settled);
+        if (self->is_ending)
+            break;
+        while (self->is_settled && !self->is_ending)
+            pthread_cond_wait (&self->work, &self->lock);
+    }
+    pthread_mutex_unlock (&self->lock);
+    return NULL;
 }
 
 
@@ -301,8 +478,19 @@ pins_new (uint64_t limit_bytes)
         return NULL;
     self->magic = PINS_MAGIC;
     self->limit = limit_bytes;
+    self->is_settled = true;
     pthread_mutex_init (&self->lock, NULL);
-    return self;
+    pthread_cond_init (&self->work, NULL);
+    pthread_cond_init (&self->settled, NULL);
+    int rc = pthread_create (&self->thread, NULL, s_give_back, self);
+    if (rc == 0)
+        return self;
+    pthread_cond_destroy (&self->settled);
+    pthread_cond_destroy (&self->work);
+    pthread_mutex_destroy (&self->lock);
+    free (self);
+    errno = rc;
+    return NULL;
 }
 
 void
@@ -313,13 +501,20 @@ pins_destroy (pins_t **self_p)
     if (!self)
         return;
     assert (self->magic == PINS_MAGIC && !self->first);
+    pthread_mutex_lock (&self->lock);
+    self->is_ending = true;
+    pthread_cond_signal (&self->work);
+    pthread_mutex_unlock (&self->lock);
+    pthread_join (self->thread, NULL);
+    pthread_cond_destroy (&self->settled);
+    pthread_cond_destroy (&self->work);
     pthread_mutex_destroy (&self->lock);
     self->magic = 0;
     free (self);
     *self_p = NULL;
 }
 
-//  Under the lock of pins.
+//  Under the lock of pins: sets the limits, and wakes the thread.
 static void
 s_divide (pins_t *self)
 {
@@ -332,8 +527,9 @@ s_divide (pins_t *self)
         pthread_mutex_lock (&data->lock);
         data->limit = limit;
         pthread_mutex_unlock (&data->lock);
-        s_shed (data);
     }
+    self->is_settled = false;
+    pthread_cond_signal (&self->work);
 }
 
 void
@@ -346,16 +542,14 @@ pins_set_limit (pins_t *self, uint64_t bytes)
     pthread_mutex_unlock (&self->lock);
 }
 
-bool
+void
 pins_settle (pins_t *self)
 {
     assert (self && self->magic == PINS_MAGIC);
-    bool is_all = true;
     pthread_mutex_lock (&self->lock);
-    for (pins_data_t *data = self->first; data; data = data->next)
-        is_all = s_shed (data) && is_all;
+    while (!self->is_settled)
+        pthread_cond_wait (&self->settled, &self->lock);
     pthread_mutex_unlock (&self->lock);
-    return is_all;
 }
 
 pins_data_t *
@@ -367,8 +561,7 @@ pins_data_new (pins_t *pins, uint64_t data_bytes, uint64_t cost)
         return NULL;
     *self = (pins_data_t) { .magic = PINS_MAGIC, .pins = pins, .data_bytes = data_bytes, .cost = cost };
     pthread_mutex_init (&self->lock, NULL);
-    if (getrandom (&self->random, sizeof self->random, 0) != sizeof self->random)
-        self->random = (uint64_t) (uintptr_t) self;
+    pthread_cond_init (&self->left, NULL);
     pthread_mutex_lock (&pins->lock);
     self->next = pins->first;
     pins->first = self;
@@ -384,27 +577,18 @@ pins_data_destroy (pins_data_t **self_p)
     pins_data_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == PINS_MAGIC);
+    assert (self->magic == PINS_MAGIC && self->users == 0);
     pins_t *pins = self->pins;
     pthread_mutex_lock (&pins->lock);
     pins_data_t **link = &pins->first;
     while (*link != self)
         link = &(*link)->next;
     *link = self->next;
+    self->magic = 0;
+    self->next = pins->gone;
+    pins->gone = self;
     s_divide (pins);
     pthread_mutex_unlock (&pins->lock);
-    for (size_t place = 0; place < self->count; place++) {
-        assert (self->blocks [place]->users == 0);
-        s_free (self->blocks [place]);
-    }
-    bool is_lighter = self->count > 0;
-    free (self->blocks);
-    free (self->chains);
-    pthread_mutex_destroy (&self->lock);
-    self->magic = 0;
-    free (self);
-    if (is_lighter)
-        malloc_trim (0);
     *self_p = NULL;
 }
 
@@ -439,28 +623,36 @@ s_run (const block_t *block, const piece_t *piece, bool from_end)
 }
 
 //  Copies what is here of the piece, from its beginning on or up to its end, to the piece's memory.  Returns
-//  how much that is.
+//  how much that is, and the keep of its block.
 static size_t
-s_copy_out (const pins_file_t *file, const piece_t *piece, bool from_end, uint8_t *memory)
+s_copy_out (const pins_file_t *file, const piece_t *piece, bool from_end, uint8_t *memory, uint64_t *keep_p)
 {
     pins_data_t *self = file->data;
     pthread_mutex_lock (&self->lock);
     block_t *block = s_find (self, file->number, piece->number);
     size_t bytes = block && block->bytes == piece->block_bytes? s_run (block, piece, from_end): 0;
-    if (bytes)
-        block->users++;
-    self->hit_bytes += bytes;
+    if (bytes) {
+        *keep_p = block->keep;
+        s_enter (self, block);
+    }
     pthread_mutex_unlock (&self->lock);
     if (bytes == 0)
         return 0;
     size_t at = from_end? piece->end - piece->begin - bytes: 0;
-    memcpy (memory + at, block->memory + piece->begin + at, bytes);
+    memcpy (memory + at, s_bytes (block) + piece->begin + at, bytes);
     pthread_mutex_lock (&self->lock);
-    block = s_leave (block);
+    s_leave (self, block);
     pthread_mutex_unlock (&self->lock);
-    if (block)
-        s_free (block);
     return bytes;
+}
+
+static void
+s_count (pins_data_t *self, uint64_t hit_bytes, uint64_t miss_bytes)
+{
+    pthread_mutex_lock (&self->lock);
+    self->hit_bytes += hit_bytes;
+    self->miss_bytes += miss_bytes;
+    pthread_mutex_unlock (&self->lock);
 }
 
 static void
@@ -476,10 +668,11 @@ pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memo
     s_check (file, offset, bytes);
     assert (offset % UNIT == 0 && ((offset + bytes) % UNIT == 0 || offset + bytes == file->bytes));
     pins_gap_t gap = { .begin = 0, .end = bytes };
+    uint64_t keep;
     bool is_whole = true;
     while (gap.begin < bytes && is_whole) {
         piece_t piece = s_piece (file, offset + gap.begin, bytes - gap.begin);
-        size_t here = s_copy_out (file, &piece, false, memory + gap.begin);
+        size_t here = s_copy_out (file, &piece, false, memory + gap.begin, &keep);
         is_whole = here == piece.end - piece.begin;
         gap.begin += here;
     }
@@ -489,16 +682,31 @@ pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memo
         uint64_t end = offset + gap.end, block = (end - 1) / PINS_BLOCK_BYTES * PINS_BLOCK_BYTES,
             begin = block > offset + gap.begin? block: offset + gap.begin;
         piece_t piece = s_piece (file, begin, (size_t) (end - begin));
-        size_t here = s_copy_out (file, &piece, true, memory + (begin - offset));
+        size_t here = s_copy_out (file, &piece, true, memory + (begin - offset), &keep);
         is_whole = here == piece.end - piece.begin;
         gap.end -= here;
     }
-    if (gap.begin < gap.end) {
-        pthread_mutex_lock (&file->data->lock);
-        file->data->miss_bytes += gap.end - gap.begin;
-        pthread_mutex_unlock (&file->data->lock);
-    }
+    s_count (file->data, bytes - (gap.end - gap.begin), gap.end - gap.begin);
     return gap;
+}
+
+bool
+pins_read_file (const pins_file_t *file, uint8_t *memory)
+{
+    s_check (file, 0, (size_t) file->bytes);
+    uint64_t at = 0, first = 0;
+    while (at < file->bytes) {
+        piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
+        uint64_t keep = 0;
+        if (s_copy_out (file, &piece, false, memory + at, &keep) < piece.end - piece.begin
+        ||  (at > 0 && keep != first))
+            break;
+        first = keep;
+        at += piece.end - piece.begin;
+    }
+    bool is_whole = at == file->bytes;
+    s_count (file->data, is_whole? file->bytes: 0, is_whole? 0: file->bytes);
+    return is_whole;
 }
 
 
@@ -519,21 +727,23 @@ s_claim (block_t *block, size_t first, size_t last, uint64_t mine [WORDS_MAX])
     return count;
 }
 
-//  The units that were claimed are here.  Returns the block if it is to be freed.
-static block_t *
-s_fill (pins_data_t *self, block_t *block, const uint64_t mine [WORDS_MAX])
+//  The units that were claimed are here, if none was given up meanwhile.
+static void
+s_fill (pins_data_t *self, block_t *block, const uint64_t mine [WORDS_MAX], uint32_t drops)
 {
     size_t words = s_words (block->bytes);
-    for (size_t unit = 0; unit * UNIT < block->bytes; unit++)
-        if (s_bit (mine, unit) && !block->is_gone)
+    bool is_good = block->drops == drops;
+    for (size_t unit = 0; is_good && unit * UNIT < block->bytes; unit++)
+        if (s_bit (mine, unit))
             self->filled += s_unit_bytes (block, unit);
-    for (size_t word = 0; word < words; word++)
+    for (size_t word = 0; is_good && word < words; word++)
         block->words [words + word] |= mine [word];
-    return s_leave (block);
+    s_leave (self, block);
 }
 
+//  keep: of a whole file, with its blocks reserved; 0: of a range.
 static void
-s_keep (const pins_file_t *file, const piece_t *piece, const uint8_t *memory)
+s_keep (const pins_file_t *file, const piece_t *piece, const uint8_t *memory, uint64_t keep)
 {
     pins_data_t *self = file->data;
     uint64_t mine [WORDS_MAX] = { 0 };
@@ -543,23 +753,23 @@ s_keep (const pins_file_t *file, const piece_t *piece, const uint8_t *memory)
         return;
     pthread_mutex_lock (&self->lock);
     block_t *block = s_find (self, file->number, piece->number);
-    if (!block)
+    if (!block && !keep)
         block = s_reserve (self, file->number, piece);
-    bool is_of_use = block && block->bytes == piece->block_bytes && s_claim (block, first, last, mine) > 0;
+    bool is_of_use = block && block->bytes == piece->block_bytes && block->keep == keep
+        && s_claim (block, first, last, mine) > 0;
+    uint32_t drops = is_of_use? block->drops: 0;
     if (is_of_use)
-        block->users++;
+        s_enter (self, block);
     pthread_mutex_unlock (&self->lock);
     if (!is_of_use)
         return;
     for (size_t unit = first; unit < last; unit++)
         if (s_bit (mine, unit))
-            memcpy (block->memory + unit * UNIT, memory + unit * UNIT - piece->begin,
+            memcpy (s_bytes (block) + unit * UNIT, memory + unit * UNIT - piece->begin,
                 s_unit_bytes (block, unit));
     pthread_mutex_lock (&self->lock);
-    block = s_fill (self, block, mine);
+    s_fill (self, block, mine, drops);
     pthread_mutex_unlock (&self->lock);
-    if (block)
-        s_free (block);
 }
 
 void
@@ -568,8 +778,65 @@ pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t
     s_check (file, offset, bytes);
     for (size_t at = 0; at < bytes;) {
         piece_t piece = s_piece (file, offset + at, bytes - at);
-        s_keep (file, &piece, memory + at);
+        s_keep (file, &piece, memory + at, 0);
         at += piece.end - piece.begin;
+    }
+}
+
+//  Under the lock: whether all of the file is here, of one keep; and the cost of its blocks that are not
+//  reserved.
+static bool
+s_is_whole (const pins_file_t *file, uint64_t *cost_p)
+{
+    bool is_whole = true;
+    uint64_t first = 0;
+    *cost_p = 0;
+    for (uint64_t at = 0; at < file->bytes;) {
+        piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
+        const block_t *block = s_find (file->data, file->number, piece.number);
+        *cost_p += block? 0: s_cost (piece.block_bytes);
+        is_whole = is_whole && block && (at == 0 || block->keep == first)
+            && s_run (block, &piece, false) == piece.block_bytes;
+        first = block? block->keep: 0;
+        at += piece.block_bytes;
+    }
+    return is_whole;
+}
+
+//  Reserves the blocks of a whole file, one behind the other, and gives up what they had.  Returns the
+//  number of this keep; 0: there is no room, or nothing to do.
+static uint64_t
+s_begin_file (const pins_file_t *file)
+{
+    pins_data_t *self = file->data;
+    uint64_t cost;
+    if (s_is_whole (file, &cost) || (cost && !s_has_room (self, cost)))
+        return 0;
+    uint64_t keep = ++self->keeps;
+    for (uint64_t at = 0; at < file->bytes;) {
+        piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
+        block_t *block = s_find (self, file->number, piece.number);
+        block = block? block: s_reserve (self, file->number, &piece);
+        if (!block || block->bytes != piece.block_bytes)
+            return 0;
+        s_wipe (self, block, 0, (block->bytes + UNIT - 1) / UNIT);
+        block->keep = keep;
+        at += piece.block_bytes;
+    }
+    return keep;
+}
+
+void
+pins_keep_file (const pins_file_t *file, const uint8_t *memory)
+{
+    s_check (file, 0, (size_t) file->bytes);
+    pthread_mutex_lock (&file->data->lock);
+    uint64_t keep = s_begin_file (file);
+    pthread_mutex_unlock (&file->data->lock);
+    for (uint64_t at = 0; keep && at < file->bytes;) {
+        piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
+        s_keep (file, &piece, memory + at, keep);
+        at += piece.block_bytes;
     }
 }
 
@@ -581,7 +848,7 @@ pins_keeps (const pins_file_t *file, uint64_t offset)
     piece_t piece = s_piece (file, offset, 1);
     pthread_mutex_lock (&self->lock);
     bool keeps = s_find (self, file->number, piece.number)
-        || self->reserved + s_cost (piece.block_bytes) <= self->limit;
+        || s_has_room (self, s_cost (piece.block_bytes));
     pthread_mutex_unlock (&self->lock);
     return keeps;
 }
@@ -595,10 +862,9 @@ pins_drop (const pins_file_t *file, uint64_t offset, size_t bytes)
         piece_t piece = s_piece (file, offset + at, bytes - at);
         pthread_mutex_lock (&self->lock);
         block_t *block = s_find (self, file->number, piece.number);
-        block = block? s_remove (self, block): NULL;
+        if (block && block->bytes == piece.block_bytes)
+            s_wipe (self, block, piece.begin / UNIT, (piece.end + UNIT - 1) / UNIT);
         pthread_mutex_unlock (&self->lock);
-        if (block)
-            s_free (block);
         at += piece.end - piece.begin;
     }
 }

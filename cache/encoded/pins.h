@@ -8,8 +8,12 @@
  *  No draw looks at a pin, so orders are the same with pins and without.
  *
  *  Data sets share the limit by the size of their data; none has more than its data take.  When a limit
- *  falls, whole blocks leave, chosen at random, and their memory goes back to the system: some at once, the
- *  rest by pins_settle, so that no call takes long.  When it grows, reads reserve blocks again.
+ *  falls, whole blocks leave, the last that was reserved first (they lie in the order of a first epoch, which
+ *  is random), and their memory goes back to the system.  A thread of the pins does that, in steps, so that no
+ *  call takes long.  When the limit grows, reads reserve blocks again.
+ *
+ *  Ranges are read and kept unit by unit (a pack's volumes, which do not change), single files only as a
+ *  whole, so that no read has a part of a file and a part of another one that replaced it.
  *
  *  failure modes:  none to the caller: what finds no memory is not kept.
  *  Any thread.  Bytes are copied outside the locks.
@@ -46,19 +50,20 @@ typedef struct {
     uint64_t data_bytes;                //  of the data set
 } pins_figures_t;
 
-//  NULL: no memory.
+//  NULL: no memory, or no thread (errno).
 pins_t *pins_new (uint64_t limit_bytes);
-//  After all its data sets.
+//  After all its data sets.  Waits until their memory has gone back.
 void pins_destroy (pins_t **self_p);
-//  Divides so much from now on, and gives the rest back.
+//  Divides so much from now on.  The rest is given back by and by.
 void pins_set_limit (pins_t *self, uint64_t bytes);
-//  Gives back some of what is above the limits, in some milliseconds.  True: that is all.
-bool pins_settle (pins_t *self);
+//  Waits until what is above the limits, and all of the data sets that have gone, is given back.
+void pins_settle (pins_t *self);
 
 //  What a file of so many bytes takes if all of it is here, bookkeeping included.
 uint64_t pins_cost (uint64_t file_bytes);
 //  data_bytes: of all its files; cost: the sum of their pins_cost.  NULL: no memory.
 pins_data_t *pins_data_new (pins_t *self, uint64_t data_bytes, uint64_t cost);
+//  Nothing reads or keeps any more.  Its memory is given back by and by.
 void pins_data_destroy (pins_data_t **self_p);
 pins_figures_t pins_figures (pins_data_t *self);
 
@@ -71,7 +76,11 @@ void pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const ui
 //  Whether the unit at this offset is kept if it comes: reading more than is wanted, to complete it, is of
 //  use.
 bool pins_keeps (const pins_file_t *file, uint64_t offset);
-//  Gives up the blocks of the range: their bytes may be wrong.
+//  Copies the file if all of it is here and came with one pins_keep_file.
+bool pins_read_file (const pins_file_t *file, uint8_t *memory);
+//  Keeps the file, in place of what was here of it, if there is room for all of it.
+void pins_keep_file (const pins_file_t *file, const uint8_t *memory);
+//  Gives up the units of the range: their bytes may be wrong.
 void pins_drop (const pins_file_t *file, uint64_t offset, size_t bytes);
 
 #endif

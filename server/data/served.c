@@ -739,8 +739,7 @@ served_next_gone (served_sets_t *self)
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
         jpeg_row_index_destroy (&served->source.rows);
-        if (served->is_in_cluster)      //  else when it is discarded, because giving much back takes long
-            pins_data_destroy (&served->source.pins);
+        pins_data_destroy (&served->source.pins);
         self->gone = xalloc_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
         self->gone [self->gone_count++] = served;
         s_close_devices (self);

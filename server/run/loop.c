@@ -152,10 +152,7 @@ s_look_at_block_cache (loop_t *self, int64_t now_ms)
 static void
 s_look_at_memory (loop_t *self, int64_t now_ms)
 {
-    if (!self->pins)
-        return;
-    pins_settle (self->pins);
-    if (self->memory_ms && now_ms < self->memory_ms + MEMORY_MS)
+    if (!self->pins || (self->memory_ms && now_ms < self->memory_ms + MEMORY_MS))
         return;
     self->memory_ms = now_ms;
     uint64_t machine_bytes = machine_memory_bytes (""),

@@ -20,10 +20,10 @@
  *                  `is_afresh` does not use it, and replaces what is there.  In a cluster each block comes
  *                  from its home if that is another member (peers.h), and what that does not give from the
  *                  store.
- *                  With pins (pins.h) a request copies what is pinned at the beginning and at the end of its
- *                  range, reads the gap between, whole units of it, and keeps what was read, of a store also
- *                  what came from the local disk or from members.  A request `is_afresh` gives up the pins
- *                  of its range.
+ *                  With pins (pins.h) a range copies what is pinned at its beginning and at its end, reads
+ *                  the gap between, whole units of it, and keeps what was read, of a store also what came
+ *                  from the local disk or from members.  A sample's file is copied if all of it is pinned,
+ *                  and otherwise read as a whole.  A request `is_afresh` gives up the pins of its range.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory

@@ -63,7 +63,7 @@ s_may_be_pinned (const reader_request_t *request, const reader_file_t *file, siz
         && pins->bytes == (file? file->bytes: s_file_bytes (request));
 }
 
-//  Copies what is pinned; what is to be read is whole units.  False: nothing is.
+//  Copies what is pinned of a range; what is to be read is whole units.  False: nothing is.
 static bool
 s_look_at_pins (reader_request_t *request)
 {
@@ -91,10 +91,31 @@ reader_step_keep (const reader_request_t *request)
     const reader_progress_t *progress = &request->progress;
     if (!progress->is_pinned || request->rc || progress->begin >= progress->done)
         return;
+    if (request->kind == READER_FILE) {
+        pins_keep_file (&request->pins, s_memory (request));
+        return;
+    }
     uint64_t place = s_place (request), left = request->pins.bytes - place;
     size_t end = progress->done < left? progress->done: (size_t) left;      //  the file may have grown
     pins_keep (&request->pins, place + progress->begin, end - progress->begin, s_memory (request)
         + progress->begin);
+}
+
+
+//  Copies a sample's file if all of it is pinned.  The file may have been replaced by one of the same size: a
+//  part of each would be neither.
+static bool
+s_is_file_pinned (reader_request_t *request)
+{
+    request->progress.is_pinned = true;
+    size_t bytes = s_file_bytes (request);
+    if (request->is_afresh)
+        pins_drop (&request->pins, 0, bytes);
+    if (request->is_afresh || !pins_read_file (&request->pins, request->buffer->bytes))
+        return false;
+    request->pinned_bytes = bytes;
+    request->progress.began_ns = clock_now_ns ();
+    return true;
 }
 
 
@@ -113,7 +134,7 @@ s_begin_file (reader_request_t *request)
     }
     if (s_may_be_pinned (request, NULL, bytes)) {
         request->rc = catalogue_make_room (request->buffer, bytes);
-        if (request->rc || !s_look_at_pins (request)) {
+        if (request->rc || s_is_file_pinned (request)) {
             request->buffer->size = request->rc? 0: bytes;
             return false;
         }

@@ -127,7 +127,11 @@ s_finish_request (store_reader_t *self, range_t *range)
         request->buffer->size = catalogue_file_bytes (request->catalogue, request->id, request->field);
     reader_finish (self->reader, request);
     const transfer_t *whole = &range->whole;
-    if (range->pins.data && range->rc == 0 && range->read_begin < range->read_end)
+    if (!range->pins.data || range->rc || range->read_begin >= range->read_end)
+        return;
+    if (request->kind == READER_FILE)
+        pins_keep_file (&range->pins, whole->memory);
+    else
         pins_keep (&range->pins, whole->offset + range->read_begin, range->read_end - range->read_begin,
             whole->memory + range->read_begin);
 }
@@ -216,7 +220,10 @@ s_look_at_pins (range_t *range)
         pins_drop (&range->pins, whole->offset, whole->bytes);
         return;
     }
-    pins_gap_t gap = pins_read (&range->pins, whole->offset, whole->bytes, whole->memory);
+    //  A part of an object and a part of one that replaced it would be neither.
+    pins_gap_t gap = request->kind == READER_RANGE? pins_read (&range->pins, whole->offset, whole->bytes,
+        whole->memory): (pins_gap_t) { .begin = 0, .end = pins_read_file (&range->pins, whole->memory)? 0:
+        whole->bytes };
     request->pinned_bytes = whole->bytes - (gap.end - gap.begin);
     if (request->pinned_bytes == 0)
         return;
@@ -533,7 +540,9 @@ s_begin (store_reader_t *self, range_t *range, int rc)
 {
     range->data = self->peers? peers_data (self->peers, range->blocks.data): SIZE_MAX;
     range->wanted_end = range->whole.bytes;
-    if (range->whole.bytes == 0 || range->whole.offset + range->whole.bytes > range->pins.bytes)
+    bool is_file = range->request && range->request->kind == READER_FILE;
+    if (range->whole.bytes == 0 || range->whole.offset + range->whole.bytes > range->pins.bytes
+    ||  (is_file && range->whole.bytes != range->pins.bytes))
         range->pins.data = NULL;
     if (rc == 0 && range->whole.bytes > 0 && (range->blocks.data || range->pins.data))
         s_widen (range, range->blocks.data? range->blocks.bytes: range->pins.bytes);

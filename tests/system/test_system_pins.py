@@ -110,6 +110,28 @@ class PinsTest(unittest.TestCase):
             finally:
                 os.rename(moved, self.data)
 
+    def test_a_file_is_never_a_part_of_two(self):
+        """Files of three blocks, of which two have room, are replaced by others of the same size."""
+        folder, size = os.path.join(self.root, "large"), 9 << 20
+        os.makedirs(os.path.join(folder, "a"))
+
+        def write(letter):
+            for number in range(4):
+                with open(folder + ".new", "wb") as file:
+                    file.write(letter * size)
+                os.rename(folder + ".new", os.path.join(folder, "a", "%d.ppm" % number))
+
+        write(b"A")
+        wanted = {zlib.crc32(letter * size) for letter in (b"A", b"B")}
+        with self.serve("40M", folder=folder, raw="1M", cache="20M", more=("--workers", "1")) as server:
+            for turn in range(4):
+                taken = take(server, 1, batch_size=1,
+                             pipeline=[{"op": "decode", "as": "bytes", "length": size}])
+                self.assertEqual([len(wanted & set(sums)) for _, _, sums in taken], [1] * 4)
+                self.assertEqual(self.dataset(server)["pins"]["bytes"], 2 * size)
+                if turn == 0:
+                    write(b"B")
+
     def test_data_sets_share(self):
         with self.serve("50M") as server:
             take(server, 1)

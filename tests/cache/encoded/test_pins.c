@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <pthread.h>
 #include "effort.h"
@@ -60,6 +62,9 @@ typedef struct {
 typedef struct {
     pins_file_t files [FILES];
     model_block_t blocks [FILES] [BLOCKS_MAX];
+    model_block_t *order [FILES * BLOCKS_MAX];  //  in which they were reserved
+    uint64_t costs [FILES * BLOCKS_MAX];
+    size_t count;                       //  of these
     uint64_t hit_bytes, miss_bytes;
 } model_t;
 
@@ -169,8 +174,12 @@ s_play_keep (model_t *self, uint64_t *random)
         <= offset + bytes && unit * UNIT < s_sizes [file]; unit++) {
         uint64_t number = unit / (BLOCK / UNIT);
         model_block_t *block = &self->blocks [file] [number];
-        if (!block->is_reserved)
-            block->is_reserved = s_expected (self).memory + pins_cost (s_block_bytes (file, number)) <= limit;
+        uint64_t cost = pins_cost (s_block_bytes (file, number));
+        if (!block->is_reserved && s_expected (self).memory + cost <= limit) {
+            block->is_reserved = true;
+            self->order [self->count] = block;
+            self->costs [self->count++] = cost;
+        }
         if (block->is_reserved)
             *s_here (self, file, unit) = true;
     }
@@ -184,45 +193,26 @@ s_play_drop (model_t *self, uint64_t *random)
     s_range (random, file, false, &offset, &bytes);
     bytes = bytes > 20 * UNIT? 20 * UNIT: bytes;
     pins_drop (&self->files [file], offset, bytes);
-    for (uint64_t block = offset / BLOCK; block <= (offset + bytes - 1) / BLOCK; block++)
-        memset (&self->blocks [file] [block], 0, sizeof (model_block_t));
+    for (uint64_t unit = offset / UNIT; unit <= (offset + bytes - 1) / UNIT; unit++)
+        *s_here (self, file, unit) = false;
 }
 
-//  Which blocks have left is chance's: the model learns it by looking at a unit of each.
 static void
 s_play_limit (model_t *self, pins_t *pins, uint64_t *random)
 {
-    uint64_t before = s_expected (self).memory, limit = test_below (random, s_cost_of_all () * 5 / 4),
-        largest = 0;
+    uint64_t limit = test_below (random, s_cost_of_all () * 5 / 4), memory = s_expected (self).memory;
     pins_set_limit (pins, limit);
+    pins_settle (pins);
     limit = limit < s_cost_of_all ()? limit: s_cost_of_all ();
     assert_int_equal (pins_figures (self->files [0].data).limit, limit);
-    uint64_t left = pins_figures (self->files [0].data).memory;
-    for (size_t file = 0; file < FILES; file++)
-        for (size_t number = 0; number < s_blocks (file); number++) {
-            model_block_t *block = &self->blocks [file] [number];
-            size_t unit = 0;
-            while (unit * UNIT < s_block_bytes (file, number) && !block->here [unit])
-                unit++;
-            if (unit * UNIT >= s_block_bytes (file, number))
-                continue;               //  not reserved: a block that is has a unit here
-            uint64_t offset = (uint64_t) number * BLOCK + unit * UNIT,
-                bytes = s_unit_bytes (file, offset / UNIT);
-            pins_gap_t gap = pins_read (&self->files [file], offset, (size_t) bytes, s_memory);
-            self->hit_bytes += gap.begin == gap.end? bytes: 0;
-            self->miss_bytes += gap.begin == gap.end? 0: bytes;
-            if (gap.begin != gap.end) {
-                largest = pins_cost (s_block_bytes (file, number)) > largest?
-                    pins_cost (s_block_bytes (file, number)): largest;
-                memset (block, 0, sizeof *block);
-            }
-        }
-    //  No more has left than had to, but for the last one.
-    assert_true (before <= limit? left == before: left + largest > limit);
+    while (memory > limit) {
+        memset (self->order [--self->count], 0, sizeof (model_block_t));
+        memory -= self->costs [self->count];
+    }
 }
 
 //  Guards: what is here is what was kept, unit for unit; it is filled until full, nothing leaves but for a
-//  smaller limit or because it is dropped; memory and figures are the model's.
+//  smaller limit, the last block first, or because it is dropped; memory and figures are the model's.
 static void
 test_pins_beside_a_model (void **state)
 {
@@ -274,6 +264,7 @@ test_data_sets_share_by_size (void **state)
         pins_keep (&file, block * BLOCK, BLOCK, s_truth);
     assert_int_equal (pins_figures (small).bytes, 4 * BLOCK);
     pins_data_t *large = pins_data_new (pins, 12 * BLOCK, 12 * one);
+    pins_settle (pins);
     assert_in_range (pins_figures (small).limit, 2 * one - 1, 2 * one);
     assert_in_range (pins_figures (large).limit, 6 * one - 1, 6 * one);
     assert_in_range (pins_figures (small).memory, one, 2 * one);
@@ -284,6 +275,7 @@ test_data_sets_share_by_size (void **state)
     pins_data_destroy (&large);
     assert_int_equal (pins_figures (small).limit, 4 * one);
     pins_set_limit (pins, 0);
+    pins_settle (pins);
     assert_int_equal (pins_figures (small).memory, 0);
     assert_int_equal (pins_figures (small).bytes, 0);
     pins_keep (&file, 0, BLOCK, s_truth);
@@ -292,56 +284,178 @@ test_data_sets_share_by_size (void **state)
     pins_destroy (&pins);
 }
 
-//  Guards: of blocks that leave, chance decides: each stays as often as any other.
-static void
-test_blocks_leave_at_random (void **state)
+//  -- memory
+
+//  MiB of this process that are resident.  Sanitizers have memory of their own beside it: then 0.
+static size_t
+s_resident (void)
 {
-    (void) state;
-    enum { BLOCKS = 8, ROUNDS = 400 };
-    uint64_t one = pins_cost (UNIT);
-    unsigned int stayed [BLOCKS] = { 0 };
-    for (int round = 0; round < ROUNDS; round++) {
-        pins_t *pins = pins_new (BLOCKS * one);
-        pins_data_t *data = pins_data_new (pins, BLOCKS * UNIT, BLOCKS * one);
-        for (uint64_t number = 0; number < BLOCKS; number++)
-            pins_keep (&(pins_file_t) { .data = data, .number = number, .bytes = UNIT }, 0, UNIT, s_truth);
-        pins_set_limit (pins, BLOCKS / 2 * one);
-        assert_int_equal (pins_figures (data).bytes, BLOCKS / 2 * UNIT);
-        for (uint64_t number = 0; number < BLOCKS; number++) {
-            pins_file_t file = { .data = data, .number = number, .bytes = UNIT };
-            stayed [number] += pins_read (&file, 0, UNIT, s_memory).end == 0
-                || pins_read (&file, 0, UNIT, s_memory).begin == UNIT;
-        }
-        pins_data_destroy (&data);
-        pins_destroy (&pins);
-    }
-    //  Of 400 halves: six standard deviations of 10.
-    for (size_t number = 0; number < BLOCKS; number++)
-        assert_in_range (stayed [number], ROUNDS / 2 - 60, ROUNDS / 2 + 60);
+#if defined (EFFORT_SANITIZED)
+    return 0;
+#endif
+    FILE *file = fopen ("/proc/self/statm", "r");
+    assert_non_null (file);
+    unsigned long all, resident;
+    assert_int_equal (fscanf (file, "%lu %lu", &all, &resident), 2);
+    fclose (file);
+    return resident * (size_t) sysconf (_SC_PAGESIZE) >> 20;
 }
 
-//  Guards: when a limit falls far no call gives all back; pins_settle gives the rest back by and by.
+static size_t
+s_mappings (void)
+{
+    FILE *file = fopen ("/proc/self/maps", "r");
+    assert_non_null (file);
+    size_t count = 0;
+    for (int byte; (byte = getc (file)) != EOF;)
+        count += byte == '\n';
+    fclose (file);
+    return count;
+}
+
+//  Guards: whatever files are pinned, memory follows the limit down to nothing, in few mappings, and can be
+//  filled again.
 static void
-test_much_leaves_by_and_by (void **state)
+test_memory_follows_the_limit (void **state)
 {
     (void) state;
-    enum { BLOCKS = 20000 };
+    enum { ALL = 200 << 20, SPREAD = 10 };     //  MiB: huge pages, and the chains
+    static const uint64_t sizes [] = { 3000, 130 * 1024, 1000 * 1000, BLOCK, BLOCK + BLOCK / 3 };
+    for (size_t kind = 0; kind < sizeof sizes / sizeof *sizes; kind++) {
+        uint64_t bytes = sizes [kind], count = ALL / bytes, cost = count * pins_cost (bytes);
+        pins_t *pins = pins_new (cost);
+        pins_data_t *data = pins_data_new (pins, count * bytes, cost);
+        size_t before = s_resident (), mappings = s_mappings ();
+        static const unsigned int parts [] = { 100, 50, 75, 10, 100, 0 };
+        for (size_t step = 0; step < sizeof parts / sizeof *parts; step++) {
+            pins_set_limit (pins, cost * parts [step] / 100);
+            pins_settle (pins);
+            for (uint64_t number = 0; number < count; number++)
+                pins_keep_file (&(pins_file_t) { .data = data, .number = number, .bytes = bytes }, s_truth);
+            pins_figures_t figures = pins_figures (data);
+            uint64_t limit = cost * parts [step] / 100, least = limit? limit - 2 * pins_cost (bytes): 0;
+            assert_in_range (figures.memory, least, limit);
+            uint64_t wanted = before + (figures.memory >> 20), resident = s_resident ();
+            assert_in_range (resident? resident + SPREAD: wanted, wanted, wanted * 21 / 20 + 2 * SPREAD);
+            assert_true (s_mappings () < mappings + 20);
+        }
+        for (uint64_t number = 0; number < count; number++)
+            pins_keep_file (&(pins_file_t) { .data = data, .number = number, .bytes = bytes }, s_truth);
+        pins_data_destroy (&data);
+        pins_settle (pins);
+        assert_in_range (s_resident (), 0, before + SPREAD);
+        pins_destroy (&pins);
+    }
+}
+
+//  Guards: of blocks that leave, those that were reserved last go first.
+static void
+test_last_blocks_leave_first (void **state)
+{
+    (void) state;
+    enum { BLOCKS = 5000 };
     uint64_t one = pins_cost (UNIT);
     pins_t *pins = pins_new (BLOCKS * one);
     pins_data_t *data = pins_data_new (pins, BLOCKS * UNIT, BLOCKS * one);
     for (uint64_t number = 0; number < BLOCKS; number++)
         pins_keep (&(pins_file_t) { .data = data, .number = number, .bytes = UNIT }, 0, UNIT, s_truth);
-    assert_int_equal (pins_figures (data).bytes, BLOCKS * UNIT);
-    assert_true (pins_settle (pins));
-    pins_set_limit (pins, one);
-    uint64_t before = pins_figures (data).memory;
-    assert_in_range (before, one + 1, BLOCKS * one - 1);
-    while (!pins_settle (pins)) {
-        uint64_t now = pins_figures (data).memory;
-        assert_in_range (now, one + 1, before - 1);
-        before = now;
+    pins_set_limit (pins, BLOCKS / 2 * one);
+    pins_settle (pins);
+    assert_int_equal (pins_figures (data).bytes, BLOCKS / 2 * UNIT);
+    for (uint64_t number = 0; number < BLOCKS; number++) {
+        pins_file_t file = { .data = data, .number = number, .bytes = UNIT };
+        pins_gap_t gap = pins_read (&file, 0, UNIT, s_memory);
+        assert_int_equal (gap.begin == gap.end, number < BLOCKS / 2);
     }
-    assert_int_equal (pins_figures (data).bytes, UNIT);
+    pins_data_destroy (&data);
+    pins_destroy (&pins);
+}
+
+//  -- whole files
+
+//  Guards: a file that is kept as a whole is read only as a whole, of one keep; it takes no room if not all
+//  of it has room, and leaves as a whole.
+static void
+test_whole_files (void **state)
+{
+    (void) state;
+    enum { BYTES = 2 * BLOCK + 5000 };
+    static uint8_t memory [BYTES], other [BYTES];
+    memset (other, 0xee, sizeof other);
+    uint64_t one = pins_cost (BYTES);
+    pins_t *pins = pins_new (3 * one - 1);
+    pins_data_t *data = pins_data_new (pins, 3 * BYTES, 3 * one);
+    pins_file_t files [3];
+    for (size_t file = 0; file < 3; file++) {
+        files [file] = (pins_file_t) { .data = data, .number = file, .bytes = BYTES };
+        assert_false (pins_read_file (&files [file], memory));
+        pins_keep_file (&files [file], s_truth);
+        assert_int_equal (pins_read_file (&files [file], memory), file < 2);
+    }
+    assert_memory_equal (memory, s_truth, UNIT);
+    assert_int_equal (pins_figures (data).memory, 2 * one);
+    assert_int_equal (pins_figures (data).hit_bytes, 2 * BYTES);
+    assert_int_equal (pins_figures (data).miss_bytes, 4 * BYTES);
+    //  Another file of the same size takes its place once a part of it was given up.
+    pins_drop (&files [0], BLOCK + 1, 1);
+    assert_false (pins_read_file (&files [0], memory));
+    pins_keep_file (&files [0], other);
+    assert_true (pins_read_file (&files [0], memory));
+    assert_memory_equal (memory, other, BYTES);
+    assert_int_equal (pins_figures (data).memory, 2 * one);
+    //  No file is of use in part.
+    pins_set_limit (pins, 2 * one - 1);
+    pins_settle (pins);
+    assert_int_equal (pins_figures (data).memory, one);
+    assert_true (pins_read_file (&files [0], memory));
+    pins_data_destroy (&data);
+    pins_destroy (&pins);
+}
+
+typedef struct {
+    const pins_file_t *file;
+    uint64_t random;
+    pthread_t thread;
+} reader_t;
+
+static void *
+s_read_files (void *argument)
+{
+    reader_t *self = argument;
+    uint8_t *memory = malloc (self->file->bytes);
+    assert_non_null (memory);
+    for (int step = 0; step < EFFORT (200); step++) {
+        uint8_t value = (uint8_t) test_below (&self->random, 256);
+        if (pins_read_file (self->file, memory))
+            assert_memory_equal (memory, memory + 1, self->file->bytes - 1);
+        if (test_below (&self->random, 4) == 0)
+            pins_drop (self->file, 0, (size_t) self->file->bytes);
+        memset (memory, value, self->file->bytes);
+        pins_keep_file (self->file, memory);
+    }
+    free (memory);
+    return NULL;
+}
+
+//  Guards: threads that keep different files under one number never read a mixture.
+static void
+test_versions_never_mix (void **state)
+{
+    (void) state;
+    enum { READERS = 4, BYTES = BLOCK + 3 * UNIT };
+    uint64_t seed = test_seed ();
+    print_message ("seed %" PRIu64 "\n", seed);
+    pins_t *pins = pins_new (pins_cost (BYTES));
+    pins_data_t *data = pins_data_new (pins, BYTES, pins_cost (BYTES));
+    pins_file_t file = { .data = data, .bytes = BYTES };
+    reader_t readers [READERS];
+    for (size_t reader = 0; reader < READERS; reader++) {
+        readers [reader] = (reader_t) { .file = &file, .random = seed + reader };
+        assert_int_equal (pthread_create (&readers [reader].thread, NULL, s_read_files, &readers [reader]),
+            0);
+    }
+    for (size_t reader = 0; reader < READERS; reader++)
+        pthread_join (readers [reader].thread, NULL);
     pins_data_destroy (&data);
     pins_destroy (&pins);
 }
@@ -420,6 +534,7 @@ test_threads_share_pins (void **state)
         }
     assert_int_equal (before.bytes, here);
     pins_set_limit (pins, 0);
+    pins_settle (pins);
     assert_int_equal (pins_figures (data).memory, 0);
     pins_data_destroy (&data);
     pins_destroy (&pins);
@@ -434,8 +549,10 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_pins_beside_a_model),
         cmocka_unit_test (test_data_sets_share_by_size),
-        cmocka_unit_test (test_blocks_leave_at_random),
-        cmocka_unit_test (test_much_leaves_by_and_by),
+        cmocka_unit_test (test_memory_follows_the_limit),
+        cmocka_unit_test (test_last_blocks_leave_first),
+        cmocka_unit_test (test_whole_files),
+        cmocka_unit_test (test_versions_never_mix),
         cmocka_unit_test (test_threads_share_pins)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
