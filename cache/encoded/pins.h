@@ -9,8 +9,8 @@
  *
  *  Data sets share the limit by the size of their data; none has more than its data take.  When a limit
  *  falls, whole blocks leave, the last that was reserved first (they lie in the order of a first epoch, which
- *  is random), and their memory goes back to the system.  A thread of the pins does that, in steps, so that no
- *  call takes long.  When the limit grows, reads reserve blocks again.
+ *  is random), and their memory goes back to the system.  A thread of the pins does that, in steps, so that
+ *  no call takes long.  When the limit grows, reads reserve blocks again.
  *
  *  Ranges are read and kept unit by unit (a pack's volumes, which do not change), single files only as a
  *  whole, so that no read has a part of a file and a part of another one that replaced it.

@@ -627,14 +627,21 @@ served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants)
 
 //  Adds what a data set takes.
 static void
-s_add_size (const catalogue_t *catalogue, served_sizes_t *sizes)
+s_add_size (const served_t *served, served_sizes_t *sizes)
 {
+    const catalogue_t *catalogue = served->source.catalogue;
     const pack_t *pack = catalogue_pack (catalogue);
     for (uint32_t volume = 0; pack && volume < pack_volumes (pack); volume++) {
         sizes->pack_bytes += pack_volume_bytes (pack, volume);
         sizes->bytes += pack_volume_bytes (pack, volume);
         sizes->pins += pins_cost (pack_volume_bytes (pack, volume));
     }
+    size_t largest = 0;
+    for (uint32_t id = 0; pack && id < catalogue_samples (catalogue); id++)
+        largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;
+    size_t least = pack? budget_raw_least (largest, s_tier (&served->wanted) == RAW_REDOX?
+        pack_chunk_samples (pack): 1): 0;
+    sizes->raw_least = least > sizes->raw_least? least: sizes->raw_least;
     for (size_t field = 0; !pack && field < catalogue_fields (catalogue); field++)
         for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
             sizes->bytes += catalogue_file_bytes (catalogue, id, field);
@@ -650,7 +657,7 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
     served_sizes_t sizes = { .bytes = 0 };
     if (self->pins)
-        s_add_size (served->source.catalogue, &sizes);
+        s_add_size (served, &sizes);
     //  Without memory for the table nothing is pinned.
     if (sizes.bytes > 0)
         served->source.pins = pins_data_new (self->pins, sizes.bytes, sizes.pins);
@@ -917,7 +924,7 @@ served_measure (served_sets_t *self, const options_t *options, served_sizes_t *s
             served->classes_of = is_first? NULL: self->begun [from]->source.catalogue;
             if (s_open_catalogue (self, served, &self->progress, error, sizeof error))
                 return complain ("serve", "data set '%s': %s", served->wanted.name, error);
-            s_add_size (served->source.catalogue, sizes);
+            s_add_size (served, sizes);
         }
     return true;
 }
@@ -999,8 +1006,7 @@ served_warn (const served_sets_t *self)
     for (size_t index = 0; index < self->devices.count; index++)
         has_store = has_store || device_is_store (self->devices.all [index]);
     s_tell_of_proxies (self);
-    if (!options->memory_bytes)         //  else it was said when it was divided
-        s_warn_of_memory (options, has_packs);
+    s_warn_of_memory (options, has_packs);
     if (options->blocks_folder && !has_store)
         printf ("warning: --block-cache does nothing: it is for object stores, and no data set is in one\n");
     if (options->raw_is_given && !has_packs)

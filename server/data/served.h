@@ -72,6 +72,7 @@ typedef struct {
     uint64_t bytes;
     uint64_t pack_bytes;                //  of these, packs
     uint64_t pins;                      //  of memory if all is pinned
+    uint64_t raw_least;                 //  of memory for mixing, for the largest sample of a pack
 } served_sizes_t;
 
 //  Lists the files of the data sets of the settings, and says how large they are; served_open then goes on

@@ -159,8 +159,8 @@ s_divide_memory (server_t *self)
     if (!s_find_cache_least (options, &least) || !served_measure (&self->sets, options, &data))
         return false;
     memory_parts_wanted_t wanted = { .memory = memory, .cache_given = options->cache_bytes,
-        .raw_given = options->raw_bytes, .cache_least = least, .pack_bytes = data.pack_bytes,
-        .data_bytes = data.bytes, .pins_most = data.pins };
+        .raw_given = options->raw_bytes, .cache_least = least, .raw_least = data.raw_least,
+        .pack_bytes = data.pack_bytes, .data_bytes = data.bytes, .pins_most = data.pins };
     self->parts = memory_parts_divide (&wanted);
     options->cache_bytes = self->parts.cache;
     options->raw_bytes = self->parts.raw;
@@ -171,6 +171,12 @@ s_divide_memory (server_t *self)
         served_size_text (self->parts.raw, sizes [2], SIZE_BYTES),
         served_size_text (self->parts.cache, sizes [3], SIZE_BYTES));
     printf ("%s for pins\n", served_size_text (self->parts.pins, sizes [0], SIZE_BYTES));
+    uint64_t beside = self->parts.raw + self->parts.cache;
+    if (beside > memory)
+        printf ("warning: mixing and prepared samples take %s, more than --memory %s: give more, or less "
+            "--cache or --raw\n",
+            served_size_text (beside, sizes [0], SIZE_BYTES),
+            served_size_text (memory, sizes [1], SIZE_BYTES));
     if (self->parts.pins == 0)
         printf ("warning: --memory leaves nothing for pins: give more, or less --cache or --raw\n");
     return self->sets.pins || s_complain_shortage ("no memory for pins");

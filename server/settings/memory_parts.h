@@ -1,8 +1,10 @@
 /*  memory_parts -- how --memory is divided between its three forms: the mixing pool (--raw), prepared
  *  versions (--cache) and pins.
  *
- *  The pool gets what mixing needs, versions what sharing needs, pins the rest, at most what the data take.
- *  What is left then goes to versions.  A part that the operator gives by itself stays as it is given.
+ *  The pool gets what mixing needs, versions what sharing needs, pins the rest.  Of what is left when all
+ *  data are pinned, the pool and versions then get up to an eighth and a quarter of the memory, for jobs with
+ *  pools of their own; what even then is left stays with pins, for data sets that are added.  A part that the
+ *  operator gives by itself stays as it is given.
  */
 #ifndef MEMORY_PARTS_H
 #define MEMORY_PARTS_H
@@ -15,9 +17,10 @@ typedef struct {
     uint64_t memory;                    //  to be divided
     uint64_t cache_given, raw_given;    //  0: by the rules
     uint64_t cache_least;               //  that the workers need
+    uint64_t raw_least;                 //  that the packs' largest samples need
     uint64_t pack_bytes;                //  of the data sets that are packs
     uint64_t data_bytes;                //  of all data sets
-    uint64_t pins_most;                 //  what pins of all data take
+    uint64_t pins_most;                 //  what pins of all these data take
 } memory_parts_wanted_t;
 
 typedef struct {

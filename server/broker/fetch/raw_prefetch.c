@@ -254,6 +254,18 @@ budget_raw_setting (size_t raw_bytes)
     return raw_bytes / REST * BROKER_RAW_PARTS + raw_bytes % REST;
 }
 
+static size_t
+s_pack_least (size_t sample_bytes, size_t together)
+{
+    return (LEAST_SAMPLES + 2 * together) * sample_bytes;
+}
+
+size_t
+budget_raw_least (size_t sample_bytes, uint32_t together)
+{
+    return budget_raw_setting (s_pack_least (sample_bytes, together));
+}
+
 size_t
 budget_reads_max (const broker_t *self)
 {
@@ -284,7 +296,7 @@ s_has_memory (const broker_t *self, const dataset_t *dataset, size_t *least_p)
 {
     const broker_pack_t *given = &dataset->prefetch->given;
     size_t together = given->policy == RAW_REDOX? given->chunk: 1, needed = 0;
-    *least_p = (LEAST_SAMPLES + 2 * together) * dataset->prefetch->sample_bytes_max;
+    *least_p = s_pack_least (dataset->prefetch->sample_bytes_max, together);
     if (self->options.raw_bytes < *least_p)
         return false;
     for (size_t index = 0; index < self->dataset_count; index++) {

@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -25,8 +26,8 @@ test_pins_get_the_rest (void **state)
         }
 }
 
-//  Guards: parts never add up to more than there is, unless a part is given or workers need it; what is given
-//  holds; data that fit are pinned, and versions get what is left.
+//  Guards: parts add up to all that there is, or more if a part is given or needed; what is given holds; if
+//  data fit they are pinned, and the others get more only of what is left, and leave the most of it to pins.
 static void
 test_bounds (void **state)
 {
@@ -36,7 +37,7 @@ test_bounds (void **state)
     for (int round = 0; round < 10000; round++) {
         memory_parts_wanted_t wanted = {
             .memory = 1 + test_below (&random, (uint64_t) 1 << test_below (&random, 45)),
-            .cache_least = test_below (&random, 50 * MB),
+            .cache_least = test_below (&random, 50 * MB), .raw_least = test_below (&random, 50 * MB),
             .data_bytes = test_below (&random, (uint64_t) 1 << test_below (&random, 45)) };
         wanted.pack_bytes = test_below (&random, 2)? wanted.data_bytes: 0;
         wanted.pins_most = wanted.data_bytes + wanted.data_bytes / 300;
@@ -49,15 +50,20 @@ test_bounds (void **state)
         assert_true (!wanted.cache_given || parts.cache == wanted.cache_given);
         assert_true (!wanted.raw_given || parts.raw == wanted.raw_given);
         assert_true (wanted.cache_given || parts.cache >= wanted.cache_least);
-        assert_true (parts.pins <= wanted.pins_most);
+        assert_true (wanted.raw_given || parts.raw >= wanted.raw_least);
         uint64_t sum = parts.cache + parts.raw + parts.pins;
         if (parts.pins > 0)
-            assert_true (sum <= wanted.memory);
-        if (!wanted.cache_given && sum <= wanted.memory)
             assert_int_equal (sum, wanted.memory);
-        if (parts.pins < wanted.pins_most && !wanted.cache_given && !wanted.raw_given
-        &&  wanted.cache_least < wanted.memory / 8)
+        else
+            assert_true (sum >= wanted.memory);
+        bool is_by_rules = !wanted.cache_given && !wanted.raw_given && wanted.cache_least < wanted.memory / 8
+            && wanted.raw_least < wanted.memory / 8;
+        if (parts.pins < wanted.pins_most && is_by_rules)
             assert_true (parts.pins >= wanted.memory / 4 * 3 - 8);
+        if (parts.pins > wanted.pins_most && is_by_rules) {
+            assert_true (parts.raw >= wanted.memory / 8 && parts.cache >= wanted.memory / 4);
+            assert_true (parts.pins >= wanted.memory / 8 * 5 - 8);
+        }
     }
 }
 
