@@ -699,7 +699,7 @@ pins_read_file (const pins_file_t *file, uint8_t *memory)
         piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
         uint64_t keep = 0;
         if (s_copy_out (file, &piece, false, memory + at, &keep) < piece.end - piece.begin
-        ||  (at > 0 && keep != first))
+        ||  keep == 0 || (at > 0 && keep != first))
             break;
         first = keep;
         at += piece.end - piece.begin;
@@ -795,7 +795,7 @@ s_is_whole (const pins_file_t *file, uint64_t *cost_p)
         piece_t piece = s_piece (file, at, (size_t) (file->bytes - at));
         const block_t *block = s_find (file->data, file->number, piece.number);
         *cost_p += block? 0: s_cost (piece.block_bytes);
-        is_whole = is_whole && block && (at == 0 || block->keep == first)
+        is_whole = is_whole && block && block->keep && (at == 0 || block->keep == first)
             && s_run (block, &piece, false) == piece.block_bytes;
         first = block? block->keep: 0;
         at += piece.block_bytes;

@@ -153,9 +153,10 @@ class PinsTest(unittest.TestCase):
         with self.serve("40M", more=("--http", "127.0.0.1:%d" % port)) as server:
             take(server, 2)
             pins = self.dataset(server)["pins"]
-            self.assertIn("  pinned %.1f MB, %.1f %% of it, with at most %.1f MB of memory; %.1f MB were read "
-                          "from there\n" % (pins["bytes"] / 1e6, 100 * pins["part"], pins["limit_bytes"] / 1e6,
-                                       pins["hit_bytes"] / 1e6), server.status_text())
+            wanted = ("  pinned %.1f MB, %.1f %% of it, with at most %.1f MB of memory; "
+                      "%.1f MB were read from there\n")
+            self.assertIn(wanted % (pins["bytes"] / 1e6, 100 * pins["part"], pins["limit_bytes"] / 1e6,
+                                    pins["hit_bytes"] / 1e6), server.status_text())
             with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
                 rows = answer.read().decode().splitlines()
             for name, labels, key in (("pinned_bytes", "", "bytes"),
