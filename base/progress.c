@@ -1,9 +1,9 @@
 #include "progress.h"
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "append.h"
 #include "clock.h"
 
 enum { BAR_COLUMNS = 20, AMOUNT_BYTES = 64 };
@@ -71,25 +71,15 @@ s_left (const progress_t *self, double rate)
 
 //  ---- text
 
-static void __attribute__ ((format (printf, 2, 3)))
-s_add (char line [PROGRESS_LINE_BYTES], const char *format, ...)
-{
-    size_t used = strlen (line);
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (line + used, PROGRESS_LINE_BYTES - used, format, arguments);
-    va_end (arguments);
-}
-
 //  "1:02:03", "2:03"
 static void
 s_add_duration (char line [PROGRESS_LINE_BYTES], double seconds)
 {
     unsigned long whole = seconds < 1e8? (unsigned long) (seconds + 0.5): 100000000;
     if (whole >= 3600)
-        s_add (line, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
+        append (line, PROGRESS_LINE_BYTES, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
     else
-        s_add (line, "%lu:%02lu", whole / 60, whole % 60);
+        append (line, PROGRESS_LINE_BYTES, "%lu:%02lu", whole / 60, whole % 60);
 }
 
 //  "1.5 GB", "1200 files", "0.3 files"
@@ -115,35 +105,35 @@ s_line (const progress_t *self, double now, char line [PROGRESS_LINE_BYTES])
     char bar [BAR_COLUMNS + 1], amount [AMOUNT_BYTES];
     *line = 0;
     if (self->line) {
-        s_add (line, "%s", self->line);
+        append (line, PROGRESS_LINE_BYTES, "%s", self->line);
         return line;
     }
     if (self->subject)
-        s_add (line, "data set '%s': ", self->subject);
-    s_add (line, "%s", step->what? step->what: "");
+        append (line, PROGRESS_LINE_BYTES, "data set '%s': ", self->subject);
+    append (line, PROGRESS_LINE_BYTES, "%s", step->what? step->what: "");
     if (fraction >= 0) {
         for (int column = 0; column < BAR_COLUMNS; column++)
             bar [column] = column < (int) (fraction * BAR_COLUMNS)? '#': '.';
         bar [BAR_COLUMNS] = 0;
-        s_add (line, " [%s] %3.0f %% ", bar, 100 * fraction);
+        append (line, PROGRESS_LINE_BYTES, " [%s] %3.0f %% ", bar, 100 * fraction);
     }
     else
-        s_add (line, ": ");
+        append (line, PROGRESS_LINE_BYTES, ": ");
     //  A narrow terminal cuts the line, so what is wanted most comes first.
     if (left >= 0) {
         s_add_duration (line, left);
-        s_add (line, " left, ");
+        append (line, PROGRESS_LINE_BYTES, " left, ");
     }
     s_amount (rate, step->unit, amount);
-    s_add (line, "%s/s, ", amount);
+    append (line, PROGRESS_LINE_BYTES, "%s/s, ", amount);
     s_amount ((double) self->done, step->unit, amount);
     //  Of what is counted there is no tenth.
     if (step->unit)
-        s_add (line, "%llu %s", (unsigned long long) self->done, step->unit);
+        append (line, PROGRESS_LINE_BYTES, "%llu %s", (unsigned long long) self->done, step->unit);
     else
-        s_add (line, "%s", amount);
+        append (line, PROGRESS_LINE_BYTES, "%s", amount);
     if (step->beside)
-        s_add (line, ", %llu %s", (unsigned long long) self->beside, step->beside);
+        append (line, PROGRESS_LINE_BYTES, ", %llu %s", (unsigned long long) self->beside, step->beside);
     return line;
 }
 

@@ -625,28 +625,44 @@ served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants)
     }
 }
 
-//  Adds what a data set takes.
+//  What its files take.
 static void
-s_add_size (const served_t *served, served_sizes_t *sizes)
+s_measure (served_t *served)
 {
     const catalogue_t *catalogue = served->source.catalogue;
     const pack_t *pack = catalogue_pack (catalogue);
     for (uint32_t volume = 0; pack && volume < pack_volumes (pack); volume++) {
-        sizes->pack_bytes += pack_volume_bytes (pack, volume);
-        sizes->bytes += pack_volume_bytes (pack, volume);
-        sizes->pins += pins_cost (pack_volume_bytes (pack, volume));
+        served->bytes += pack_volume_bytes (pack, volume);
+        served->pins_bytes += pins_cost (pack_volume_bytes (pack, volume));
     }
-    size_t largest = 0;
-    for (uint32_t id = 0; pack && id < catalogue_samples (catalogue); id++)
-        largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;
-    size_t least = pack? budget_raw_least (largest, s_tier (&served->wanted) == RAW_REDOX?
-        pack_chunk_samples (pack): 1): 0;
-    sizes->raw_least = least > sizes->raw_least? least: sizes->raw_least;
     for (size_t field = 0; !pack && field < catalogue_fields (catalogue); field++)
         for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
-            sizes->bytes += catalogue_file_bytes (catalogue, id, field);
-            sizes->pins += pins_cost (catalogue_file_bytes (catalogue, id, field));
+            served->bytes += catalogue_file_bytes (catalogue, id, field);
+            served->pins_bytes += pins_cost (catalogue_file_bytes (catalogue, id, field));
         }
+}
+
+//  Of memory for mixing, for the largest sample of a pack.
+static size_t
+s_raw_least (const served_t *served, const pack_t *pack)
+{
+    size_t largest = 0;
+    for (uint32_t id = 0; id < catalogue_samples (served->source.catalogue); id++)
+        largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;
+    return budget_raw_least (largest, s_tier (&served->wanted) == RAW_REDOX? pack_chunk_samples (pack): 1);
+}
+
+//  Measures a data set, and adds it.
+static void
+s_add_size (served_t *served, served_sizes_t *sizes)
+{
+    const pack_t *pack = catalogue_pack (served->source.catalogue);
+    size_t raw_least = pack? s_raw_least (served, pack): 0;
+    s_measure (served);
+    sizes->bytes += served->bytes;
+    sizes->pack_bytes += pack? served->bytes: 0;
+    sizes->pins += served->pins_bytes;
+    sizes->raw_least = raw_least > sizes->raw_least? raw_least: sizes->raw_least;
 }
 
 static bool
@@ -655,12 +671,11 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
     served->dataset = dataset_add (self->broker, served->wanted.name,
         catalogue_samples (served->source.catalogue),
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
-    served_sizes_t sizes = { .bytes = 0 };
-    if (self->pins)
-        s_add_size (served, &sizes);
+    if (self->pins && served->bytes == 0)
+        s_measure (served);             //  it was added
     //  Without memory for the table nothing is pinned.
-    if (sizes.bytes > 0)
-        served->source.pins = pins_data_new (self->pins, sizes.bytes, sizes.pins);
+    if (served->bytes > 0)
+        served->source.pins = pins_data_new (self->pins, served->bytes, served->pins_bytes);
     if (served->source.pack)
         return s_place_pack (self, served, error_p);
     jpeg_row_index_move (served->source.rows, &self->rows);

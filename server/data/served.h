@@ -42,6 +42,8 @@ typedef struct {
     const catalogue_t *classes_of;      //  as in the catalogue's options
     devices_t devices;                  //  its own, until it is placed
     jpeg_row_index_budget_t rows;       //  a copy of that of all, for its table until it is placed
+    uint64_t bytes, pins_bytes;         //  of its files, and of memory if all of them are pinned; 0: not
+                                        //  measured
     dataset_t *dataset;                 //  NULL: not placed yet, or free to go
     bool is_removed;
 } served_t;

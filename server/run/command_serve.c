@@ -61,6 +61,7 @@ typedef struct {
     tenants_t *tenants;
     connection_limit_t *connection_limit;
     service_t *service;
+    size_t cache_least;                 //  of prepared samples, for the standard recipes
     memory_parts_t parts;               //  of --memory
     http_server_t *http_server;         //  NULL: no HTTP
     const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
@@ -122,10 +123,10 @@ s_take_signals (server_t *self)
     return self->signals >= 0 || s_complain_errno ("no signal descriptor");
 }
 
-//  The least prepared cache for the standard recipes.  False: the reason is on standard error.
 static bool
-s_find_cache_least (const options_t *options, size_t *least_p)
+s_find_cache_least (server_t *self)
 {
+    const options_t *options = &self->options;
     const pipeline_t *recipe;
     char error [ERROR_BYTES];
     json_t *name = json_string ("train");
@@ -133,8 +134,8 @@ s_find_cache_least (const options_t *options, size_t *least_p)
     json_decref (name);
     if (rc)
         return complain ("serve", "%s", error);
-    *least_p = budget_cache_least (budget_hands (options->workers, (uint32_t) options->operation_count),
-        pipeline_version_bytes (recipe));
+    uint32_t hands = budget_hands (options->workers, (uint32_t) options->operation_count);
+    self->cache_least = budget_cache_least (hands, pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
     return true;
 }
@@ -145,7 +146,6 @@ s_divide_memory (server_t *self)
 {
     options_t *options = &self->options;
     char sizes [4] [SIZE_BYTES];
-    size_t least;
     served_sizes_t data;
     uint64_t machine_bytes = machine_memory_bytes (""), memory = options->memory_bytes;
     if (memory > memory_parts_usable (machine_bytes)) {
@@ -156,10 +156,10 @@ s_divide_memory (server_t *self)
             served_size_text (machine_bytes, sizes [1], SIZE_BYTES),
             served_size_text (memory, sizes [2], SIZE_BYTES));
     }
-    if (!s_find_cache_least (options, &least) || !served_measure (&self->sets, options, &data))
+    if (!served_measure (&self->sets, options, &data))
         return false;
     memory_parts_wanted_t wanted = { .memory = memory, .cache_given = options->cache_bytes,
-        .raw_given = options->raw_bytes, .cache_least = least, .raw_least = data.raw_least,
+        .raw_given = options->raw_bytes, .cache_least = self->cache_least, .raw_least = data.raw_least,
         .pack_bytes = data.pack_bytes, .data_bytes = data.bytes, .pins_most = data.pins };
     self->parts = memory_parts_divide (&wanted);
     options->cache_bytes = self->parts.cache;
@@ -186,9 +186,7 @@ static bool
 s_make_broker (server_t *self, size_t descriptors)
 {
     uint32_t customs = (uint32_t) self->options.operation_count;
-    size_t least;
-    if (!s_find_cache_least (&self->options, &least))
-        return false;
+    size_t least = self->cache_least;
     if (self->options.cache_bytes < least)
         return complain ("serve", "a cache of %llu bytes is too small: with %u workers the standard "
             "recipes need at least %zu; start with --cache %zu or fewer --workers",
@@ -229,7 +227,7 @@ s_note_taken (server_t *self)
 }
 
 static bool
-s_open_gate (server_t *self)
+s_open_client_socket (server_t *self)
 {
     char error [ERROR_BYTES];
     client_socket_options_t options = { .ipc = serve_endpoints_ipc (&self->endpoints),
@@ -508,7 +506,8 @@ s_start (server_t *self)
     umask (0077);                       //  sockets are this user's alone
     size_t descriptors = s_raise_descriptors ();
     bool has_parts = self->options.memory_bytes == 0;
-    if (!s_take_signals (self) || (has_parts && !s_make_broker (self, descriptors)) || !s_claim (self))
+    if (!s_take_signals (self) || !s_find_cache_least (self)
+    ||  (has_parts && !s_make_broker (self, descriptors)) || !s_claim (self))
         return false;
     //  Before slow steps: wrong keys are reported at once.
     if (!s_try_port (self) || !s_listen_http (self) || !s_open_keys (self)
@@ -540,7 +539,7 @@ s_start (server_t *self)
     if (!s_take_additions (self))
         return false;
     receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, s_waiting_max ());
-    if (!s_open_gate (self) || !s_make_connection_limit (self))
+    if (!s_open_client_socket (self) || !s_make_connection_limit (self))
         return false;
     //  The group can connect from here on.
     if (!serve_endpoints_share (&self->endpoints))

@@ -1,22 +1,12 @@
 #include "top.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "answer.h"
+#include "append.h"
 #include "plural.h"
 #include "tree_answer.h"
 #include "utf8.h"
-
-static void __attribute__ ((format (printf, 2, 3)))
-s_add (char text [TOP_TEXT_BYTES], const char *format, ...)
-{
-    size_t used = strlen (text);
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (text + used, TOP_TEXT_BYTES - used, format, arguments);
-    va_end (arguments);
-}
 
 //  ---- jobs
 
@@ -168,15 +158,16 @@ top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
     char up [32], version [32];
     const char *given = answer_text (self->now, "version");
     text [0] = 0;
-    s_add (text, "tureen %s, up for %s, %zu job%s", utf8_visible (given, strlen (given), version,
+    append (text, TOP_TEXT_BYTES,
+        "tureen %s, up for %s, %zu job%s", utf8_visible (given, strlen (given), version,
         sizeof version), s_time (answer_real (self->now, "uptime_seconds"), up), self->count,
         plural (self->count));
     if (self->delivered >= 0)
-        s_add (text, ", delivered %.0f/s", self->delivered);
+        append (text, TOP_TEXT_BYTES, ", delivered %.0f/s", self->delivered);
     if (self->prepared >= 0)
-        s_add (text, ", prepared %.0f/s", self->prepared);
+        append (text, TOP_TEXT_BYTES, ", prepared %.0f/s", self->prepared);
     if (answer_real (self->now, "prepared") > 0)
-        s_add (text, ", %.2f deliveries of each since the start",
+        append (text, TOP_TEXT_BYTES, ", %.2f deliveries of each since the start",
             answer_real (self->now, "delivered") / answer_real (self->now, "prepared"));
 }
 
@@ -451,7 +442,8 @@ s_add_part (char text [TOP_TEXT_BYTES], const json_t *object, const char *what, 
 {
     char is [TOP_CELL_BYTES], may [TOP_CELL_BYTES];
     if (json_object_get (object, most))
-        s_add (text, "%s%s %s of %s", *text? ", ": "", what, s_size (answer_real (object, used), is),
+        append (text, TOP_TEXT_BYTES,
+            "%s%s %s of %s", *text? ", ": "", what, s_size (answer_real (object, used), is),
             s_size (answer_real (object, most), may));
 }
 
@@ -461,13 +453,15 @@ s_head_members (top_table_t *self, const json_t *cluster)
     const char *trouble = answer_text (cluster, "trouble");
     char given [TOP_CELL_BYTES];
     if (self->count == 0)
-        s_add (self->head, "this server keeps no blocks together with others, or shows them to operators "
+        append (self->head, TOP_TEXT_BYTES,
+            "this server keeps no blocks together with others, or shows them to operators "
             "alone");
     else
     if (*trouble)
         utf8_visible (trouble, strlen (trouble), self->head, sizeof self->head);
     else
-        s_add (self->head, "this server gave the others %s", s_size (answer_real (json_object_get (cluster,
+        append (self->head, TOP_TEXT_BYTES,
+            "this server gave the others %s", s_size (answer_real (json_object_get (cluster,
             "given"), "bytes"), given));
 }
 
@@ -485,11 +479,12 @@ s_head_table (top_table_t *self, const json_t *now, top_kind_t kind)
         double processors = 0;
         for (size_t row = 0; row < self->count; row++)
             processors += self->rows [row].values [2];
-        s_add (self->head, "%zu machine%s lend%s %.0f processors", self->count, plural (self->count),
+        append (self->head, TOP_TEXT_BYTES,
+            "%zu machine%s lend%s %.0f processors", self->count, plural (self->count),
             self->count == 1? "s": "", processors);
     }
     if (kind == TOP_TENANTS && self->count == 0)
-        s_add (self->head, "this server has no tenants, or shows them to operators alone");
+        append (self->head, TOP_TEXT_BYTES, "this server has no tenants, or shows them to operators alone");
     if (kind == TOP_MEMBERS)
         s_head_members (self, json_object_get (now, "cluster"));
 }

@@ -1,8 +1,8 @@
 #include "tree_answer.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "answer.h"
+#include "append.h"
 #include "plural.h"
 
 enum { LINES_JOBS = 8, WORDS_JOBS = 3 };
@@ -123,16 +123,6 @@ s_is_kept (const json_t *tree)
     return json_is_true (json_object_get (tree, "kept"));
 }
 
-static void __attribute__ ((format (printf, 3, 4)))
-s_add (char *text, size_t text_bytes, const char *format, ...)
-{
-    size_t used = strlen (text);
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (text + used, text_bytes - used, format, arguments);
-    va_end (arguments);
-}
-
 void
 tree_answer_words (const json_t *status, double job, char *text, size_t text_bytes)
 {
@@ -144,7 +134,7 @@ tree_answer_words (const json_t *status, double job, char *text, size_t text_byt
         double other = s_next (tree, job, below, after), common = tree_answer_common (tree, job, other);
         if (common <= 0)
             break;
-        s_add (text, text_bytes, turn? ", %s %s%.0f %%": "of what this job has to draw, %s needs %s%.0f %%",
+        append (text, text_bytes, turn? ", %s %s%.0f %%": "of what this job has to draw, %s needs %s%.0f %%",
             tree_answer_name (status, other, name), s_is_estimated (tree)? "about ": "",
             100 * common / remaining);
         below = common;
@@ -186,18 +176,18 @@ tree_answer_summary (const json_t *status, const json_t *dataset, char *text, si
         const json_t *all = json_object_get (json_array_get (s_list (tree, "vertices"), 0), "size");
         double most = s_largest_pair (tree, &one, &other), size = json_number_value (all);
         const char *about = s_is_estimated (tree)? "about ": "";
-        s_add (text, text_bytes, "%s%zu jobs", *text? ". ": "", jobs);
+        append (text, text_bytes, "%s%zu jobs", *text? ". ": "", jobs);
         bool is_told = json_is_number (all) && on_path > 1;
         if (is_told)
-            s_add (text, text_bytes, "; %s%.0f sample%s still needed by ", s_is_kept (tree)? "": about, size,
+            append (text, text_bytes, "; %s%.0f sample%s still needed by ", s_is_kept (tree)? "": about, size,
                 size == 1? " is": "s are");
         if (is_told && on_path == jobs)
-            s_add (text, text_bytes, jobs == 2? "both": "all");
+            append (text, text_bytes, jobs == 2? "both": "all");
         else
         if (is_told)
-            s_add (text, text_bytes, "%zu of them", on_path);
+            append (text, text_bytes, "%zu of them", on_path);
         if (most > 0)
-            s_add (text, text_bytes, "; %s and %s share most: %s%.0f", tree_answer_name (status, one, name),
+            append (text, text_bytes, "; %s and %s share most: %s%.0f", tree_answer_name (status, one, name),
                 tree_answer_name (status, other, beside), about, most);
     }
 }

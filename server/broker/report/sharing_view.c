@@ -1,9 +1,9 @@
 #include "sharing_view.h"
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "append.h"
 #include "job.h"
 #include "sharing_tree.h"
 #include "tenant.h"
@@ -218,7 +218,7 @@ s_off_path (const sharing_picture_t *picture, const sharing_tree_t *tree)
     return list;
 }
 
-//  Of the first so many jobs.  A row for each of them: what it shares with each one before it.
+//  Of the first pair_jobs jobs: a row for each, with what it shares with each job before it.
 static json_t *
 s_pairs (const sharing_picture_t *picture, const sharing_tree_t *tree, size_t pair_jobs)
 {
@@ -259,16 +259,6 @@ sharing_view_describe (dataset_t *dataset, const tenant_t *tenant, sharing_view_
 
 //  ---- in words
 
-static void __attribute__ ((format (printf, 2, 3)))
-s_add (char *text, const char *format, ...)
-{
-    size_t used = strlen (text);
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (text + used, WORDS_BYTES - used, format, arguments);
-    va_end (arguments);
-}
-
 //  The other job, not told yet, that shares most with the one at the place; tree->count: none is known.
 static size_t
 s_most (const sharing_tree_t *tree, size_t place, const bool *is_told)
@@ -293,25 +283,26 @@ s_add_shares (char *text, const dataset_t *dataset, const sharing_tree_t *tree, 
     for (size_t other = 0; other < tree->count; other++)
         known += other != place && sharing_tree_common (tree, place, other) != SHARING_TREE_UNKNOWN;
     if (known == 0)
-        s_add (text, "it is not known how many with others");
+        append (text, WORDS_BYTES, "it is not known how many with others");
     else
-        s_add (text, "it shares %s", tree->looked_at < tree->ids? "about ": "");
+        append (text, WORDS_BYTES, "it shares %s", tree->looked_at < tree->ids? "about ": "");
     size_t told = known < WORDS_JOBS_MAX? known: WORDS_JOBS_MAX, unknown = tree->count - 1 - known;
     for (size_t turn = 0; turn < told; turn++) {
         most = s_most (tree, place, is_told);
         const job_t *job = dataset->jobs [tree->places [most].job];
         is_told [most] = true;
-        s_add (text, "%s%llu with job %llu", turn == 0? "": turn + 1 == tree->count - 1? " and ": ", ",
+        append (text, WORDS_BYTES,
+            "%s%llu with job %llu", turn == 0? "": turn + 1 == tree->count - 1? " and ": ", ",
             (unsigned long long) sharing_tree_common (tree, place, most), (unsigned long long) job->id);
         if (*job->asked.name)
-            s_add (text, " ('%s')", job->asked.name);
+            append (text, WORDS_BYTES, " ('%s')", job->asked.name);
     }
     if (known > told)
-        s_add (text, ", and at most %llu with %s%zu other%s",
+        append (text, WORDS_BYTES, ", and at most %llu with %s%zu other%s",
             (unsigned long long) sharing_tree_common (tree, place, s_most (tree, place, is_told)),
             known - told == 1? "": "each of ", known - told, known - told == 1? "": "s");
     if (known > 0 && unknown > 0)
-        s_add (text, "; of %zu other%s it is not known", unknown, unknown == 1? "": "s");
+        append (text, WORDS_BYTES, "; of %zu other%s it is not known", unknown, unknown == 1? "": "s");
 }
 
 //  The last vertex is its job's alone, as leaves are.
@@ -322,7 +313,8 @@ s_add_leaf (char *text, const sharing_tree_t *tree, size_t place)
     bool is_last = place + 1 == tree->on_path;
     if (here->leaf == SHARING_TREE_UNKNOWN || (is_last && here->vertex == SHARING_TREE_UNKNOWN))
         return;
-    s_add (text, "; %s%llu are in its leaf", tree->looked_at < tree->ids && !tree->is_kept? "about ": "",
+    append (text, WORDS_BYTES,
+        "; %s%llu are in its leaf", tree->looked_at < tree->ids && !tree->is_kept? "about ": "",
         (unsigned long long) (here->leaf + (is_last? here->vertex: 0)));
 }
 
@@ -331,16 +323,19 @@ static void
 s_add_place (char *text, const dataset_t *dataset, const sharing_tree_t *tree, size_t place)
 {
     if (place >= tree->on_path)
-        s_add (text, "the job stands beside the tree of data set '%s' and draws alone for now, as it draws "
+        append (text, WORDS_BYTES,
+            "the job stands beside the tree of data set '%s' and draws alone for now, as it draws "
             "rarely, is at its epoch's end or has not begun it", dataset->name);
     else
     if (tree->is_kept)
-        s_add (text, "the job stands at place %zu of %zu in the tree of data set '%s'", place + 1,
+        append (text, WORDS_BYTES,
+            "the job stands at place %zu of %zu in the tree of data set '%s'", place + 1,
             tree->on_path, dataset->name);
     else
-        s_add (text, "the job is one of %zu of data set '%s' that are looked at together", tree->count,
+        append (text, WORDS_BYTES,
+            "the job is one of %zu of data set '%s' that are looked at together", tree->count,
             dataset->name);
-    s_add (text, "; of the %llu samples that it has to draw in this epoch ",
+    append (text, WORDS_BYTES, "; of the %llu samples that it has to draw in this epoch ",
         (unsigned long long) tree->places [place].remaining);
     s_add_shares (text, dataset, tree, place);
     if (place < tree->on_path)
@@ -355,10 +350,12 @@ sharing_view_words (const job_t *job, const tenant_t *tenant, int64_t now_ms)
     char *text = xalloc_memory (calloc (1, WORDS_BYTES));
     if (!s_is_in_tree (job, tenant)) {
         if (job->asked.order == SAMPLER_ORDER_SHARED)
-            s_add (text, "the job draws apart, in no tree: its data would split the data set into too many "
+            append (text, WORDS_BYTES,
+                "the job draws apart, in no tree: its data would split the data set into too many "
                 "strata");
         else
-            s_add (text, "the job draws by itself, in no tree: order %s", orders [job->asked.order]);
+            append (text, WORDS_BYTES,
+                "the job draws by itself, in no tree: order %s", orders [job->asked.order]);
         return text;
     }
     const sharing_picture_t *picture = s_picture (dataset, tenant,
@@ -370,7 +367,8 @@ sharing_view_words (const job_t *job, const tenant_t *tenant, int64_t now_ms)
                 s_add_place (text, dataset, tree, place);
     }
     if (!*text)
-        s_add (text, "the job is alone in its tree: no other one of order shared has samples in common with "
+        append (text, WORDS_BYTES,
+            "the job is alone in its tree: no other one of order shared has samples in common with "
             "it");
     return text;
 }
