@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 //  ---- read: a regular file; or a pipe that is open already and has no name, as the shell's <(COMMAND) gives
-//  one.  A fifo, a device and a socket are none.
+//  one.  A fifo, a device or a socket is refused.
 
 //  A descriptor that waits for what is read, close-on-exec; or -errno, -EINVAL where it is no regular file.
 int file_open (const char *path);

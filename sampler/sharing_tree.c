@@ -55,7 +55,7 @@ typedef struct {
     sharing_tree_t *tree;
     size_t count;               //  of the words
     uint32_t *pieces;           //  which, word after word; NO_PIECE: none
-    uint32_t *strides;          //  by word: an id found in it stands for so many
+    uint32_t *strides;          //  by word: how many ids each id that is found in it stands for
     uint64_t *bits;             //  by job, as the caller named them: a row each
     uint64_t *found;            //  ids that its row stands for
     uint64_t *seen;             //  ids in its row

@@ -5,9 +5,9 @@ four in step.
     python3 bench/speed/memory_bench.py [--binary build/release/bin/tureen] [--samples 9000] [--bytes 110000]
                                         [--parts .25,.5,.75,.9] [--epochs 3] [--folder DIR]
 
-The data are made: small pictures with so many bytes behind each that their files are as large as photographs
-and cost little to decode.  DIR has them, and should lie on a disk, not in memory.  For each part c a server
-has --memory of c times the data.  The first epoch fills; of the others there is
+The benchmark makes its data: small pictures, which cost little to decode, with bytes behind them that make
+each file as large as a photograph.  DIR has them, and should lie on a disk, not in memory.  For each part c
+a server has --memory of c times the data.  The first epoch fills; of the others there is
 
     p       what `status` says is pinned, of the data S
     read    bytes from the disk an epoch, of S
@@ -51,7 +51,7 @@ class Round(NamedTuple):
 
 
 def make_folder(folder: Path, samples: int, size: int) -> None:
-    """Pictures of nearly so many bytes each, the same each time."""
+    """Makes files of pictures, each of about this number of bytes, the same in each run."""
     chance, pictures = random.Random(7), []
     for _ in range(16):
         memory = io.BytesIO()

@@ -59,7 +59,7 @@ void pins_set_limit (pins_t *self, uint64_t bytes);
 //  Waits until what is above the limits, and all of the data sets that have gone, is given back.
 void pins_settle (pins_t *self);
 
-//  What a file of so many bytes takes if all of it is here, bookkeeping included.
+//  The memory that a file takes when all of it is pinned, bookkeeping included.
 uint64_t pins_cost (uint64_t file_bytes);
 //  data_bytes: of all its files; cost: the sum of their pins_cost.  NULL: no memory.
 pins_data_t *pins_data_new (pins_t *self, uint64_t data_bytes, uint64_t cost);

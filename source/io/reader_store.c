@@ -470,7 +470,7 @@ s_on_answer (store_reader_t *self, part_t *part)
 
 //  -- beginning
 
-//  Widens the range to whole units of an object of so many bytes.
+//  Widens the range to whole units of an object of this size.
 static void
 s_widen (range_t *range, uint64_t bytes)
 {

@@ -22,7 +22,7 @@ size_t budget_version_cost (size_t version_bytes);
 //  the rest is raw_bytes.  And the inverse: the --raw that gives so many raw_bytes.
 enum { BROKER_RAW_PARTS = 8 };
 size_t budget_raw_setting (size_t raw_bytes);
-//  The least --raw for a pack with samples of so many bytes, of which so many are read together.
+//  The least --raw for a pack: sample_bytes of its largest sample, `together` of which are read at once.
 size_t budget_raw_least (size_t sample_bytes, uint32_t together);
 //  The least cache_bytes with which versions of this size can be prepared.  hands: budget_hands.
 size_t budget_cache_least (uint32_t hands, size_t version_bytes);

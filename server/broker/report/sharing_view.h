@@ -22,7 +22,7 @@ enum { SHARING_VIEW_MS = 1000, SHARING_VIEW_JOBS_MAX = 128 };
 //  What one answer may spend on each tree.
 typedef struct {
     uint64_t ids_max;
-    size_t pair_jobs;           //  the pairs of so many jobs are told
+    size_t pair_jobs;           //  the number of jobs of which the pairs are told
 } sharing_view_room_t;
 
 //  Of an answer about all data sets.  tenant: the viewer's; NULL: it sees everything.
