@@ -56,8 +56,11 @@ s_show_levels (const json_t *pack)
     printf ("  ");
     if (json_is_number (json_object_get (pack, "memory_bytes")))
         printf ("%.1f MB were in memory; ", answer_real (pack, "memory_bytes") / 1e6);
-    printf ("from the store %.1f MB by %.0f GET%s of %.1f s in all", answer_real (pack, "source_bytes") / 1e6,
-        answer_real (pack, "gets"), s_plural (pack, "gets"), answer_real (pack, "source_seconds"));
+    printf ("from the %s %.1f MB", answer_real (pack, "gets") > 0? "store": "source", answer_real (pack,
+        "source_bytes") / 1e6);
+    if (answer_real (pack, "gets") > 0)
+        printf (" by %.0f GET%s of %.1f s in all", answer_real (pack, "gets"), s_plural (pack, "gets"),
+            answer_real (pack, "source_seconds"));
     if (answer_real (pack, "slow_gets") > 0)
         printf (" (%.0f of them far slower than others, given up and made again)", answer_real (pack,
             "slow_gets"));

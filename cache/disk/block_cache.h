@@ -84,6 +84,7 @@ typedef struct block_cache_request {
     void (*work) (struct block_cache_request *self);
     block_cache_t *cache;               //  lent until block_cache_close
     struct block_data *data;            //  the same
+    uint64_t owner;                     //  of the units (block_data.h); 0: none
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
     size_t bytes;                       //  the last one may be short

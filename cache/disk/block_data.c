@@ -63,11 +63,11 @@ block_data_key_add (block_data_key_t *self, const char *url, const char *version
 
 //  -- sums
 
-//  It tells of the place too: a unit of another place is damaged.
+//  It tells of the place and of the owner too: a unit of another one is damaged.
 static uint32_t
-s_sum (uint64_t unit, const uint8_t *memory, size_t bytes)
+s_sum (uint64_t unit, uint64_t owner, const uint8_t *memory, size_t bytes)
 {
-    uint64_t hash = XXH3_64bits_withSeed (memory, bytes, unit);
+    uint64_t hash = XXH3_64bits_withSeed (memory, bytes, unit ^ owner);
     uint32_t sum = (uint32_t) (hash ^ hash >> 32);
     return sum? sum: 1;
 }
@@ -175,14 +175,14 @@ s_open_file (const block_data_t *self, const char *file, int *descriptor_p)
 }
 
 //  Files of full length from the begin on, sparse: where they are extended by and by, file systems give them
-//  more room than they need.
+//  more room than they need.  Never shorter than another server, which knows of more, has made them.
 static int
 s_set_length (int descriptor, uint64_t bytes)
 {
     struct stat status;
     if (fstat (descriptor, &status) != 0)
         return -errno;
-    if ((uint64_t) status.st_size == bytes)
+    if ((uint64_t) status.st_size >= bytes)
         return 0;
     return ftruncate (descriptor, (off_t) bytes) != 0? -errno: 0;
 }
@@ -358,7 +358,7 @@ s_first_unit (const block_data_t *self, uint64_t offset, uint64_t bytes)
     return offset / UNIT;
 }
 
-//  For the units from `at` bytes of the range on.
+//  For the units from `at` bytes of the range on; they have no owner.
 static block_cache_request_t
 s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
 {
@@ -405,7 +405,7 @@ s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, 
     bool is_here = pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
     bool is_good = is_here
         && s_read (self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
-        && s_sum (unit, memory, bytes) == sum;
+        && s_sum (unit, request->owner, memory, bytes) == sum;
     if (is_here && !is_good) {
         s_drop (self, unit, 1);
         block_cache_found_damage (self->cache);
@@ -428,7 +428,8 @@ s_read_run (block_cache_request_t *request, size_t from, size_t to)
         size_t bytes = s_unit_bytes (request, index);
         uint64_t unit = request->first + index;
         uint8_t *place = request->memory + index * UNIT;
-        bool is_good = index * UNIT + bytes <= done && s_sum (unit, place, bytes) == request->sums [index];
+        bool is_good = index * UNIT + bytes <= done && s_sum (unit, request->owner, place,
+            bytes) == request->sums [index];
         if (!is_good && !s_read_unit_again (request, unit, request->sums [index], place, bytes))
             request->sums [index] = 0;
     }
@@ -481,8 +482,8 @@ s_take_from_memory (block_cache_request_t *request)
     if (!s_read_from_memory (self->data, request->memory, request->bytes, (off_t) (request->first * UNIT)))
         return false;
     for (size_t index = 0; index < request->count; index++)
-        if (s_sum (request->first + index, request->memory + index * UNIT, s_unit_bytes (request, index))
-            != request->sums [index])
+        if (s_sum (request->first + index, request->owner, request->memory + index * UNIT,
+            s_unit_bytes (request, index)) != request->sums [index])
             return false;
     block_cache_look (self->cache, true);
     request->end = request->bytes;
@@ -491,12 +492,13 @@ s_take_from_memory (block_cache_request_t *request)
 
 //  Bytes at the beginning of the range.
 static size_t
-s_read_front (block_data_t *self, uint64_t first, size_t bytes, uint8_t *memory)
+s_read_front (block_data_t *self, uint64_t owner, uint64_t first, size_t bytes, uint8_t *memory)
 {
     size_t at = 0;
     while (at < bytes) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_front;
+        request.owner = owner;
         request.memory = memory + at;
         bool is_taken = block_cache_threads (self->cache) && s_take_from_memory (&request);
         if (!is_taken && !block_cache_do (self->cache, &request))
@@ -533,11 +535,18 @@ block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
-    size_t begin = s_read_front (self, first, bytes, memory);
+    size_t begin = s_read_front (self, 0, first, bytes, memory);
     //  The unit at `begin` is not here: what is read from behind ends above it.
     size_t least = begin < bytes && bytes - begin > UNIT? begin + UNIT: bytes;
     size_t end = begin < bytes? s_read_back (self, first, bytes, least, memory): bytes;
     return (block_data_gap_t) { .begin = begin, .end = end };
+}
+
+bool
+block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, uint8_t *memory)
+{
+    assert (memory);
+    return s_read_front (self, owner, s_first_unit (self, offset, bytes), bytes, memory) == bytes;
 }
 
 //  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and
@@ -580,7 +589,7 @@ void
 block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t *sums)
 {
     for (size_t at = 0; at < bytes; at += UNIT)
-        sums [at / UNIT] = s_sum ((offset + at) / UNIT, memory + at, bytes - at < UNIT? bytes - at: UNIT);
+        sums [at / UNIT] = s_sum ((offset + at) / UNIT, 0, memory + at, bytes - at < UNIT? bytes - at: UNIT);
 }
 
 //  Unit by unit, so that the second look at each finds it in the processor's cache.
@@ -592,7 +601,7 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
         uint32_t sum;
         memcpy (&sum, sums + at / UNIT * sizeof sum, sizeof sum);
         memcpy (memory + at, from + at, now);
-        if (s_sum ((offset + at) / UNIT, memory + at, now) != sum)
+        if (s_sum ((offset + at) / UNIT, 0, memory + at, now) != sum)
             return false;
     }
     return true;
@@ -721,8 +730,8 @@ s_write_units (const block_cache_request_t *request, size_t most)
             to++;
         uint32_t sums [CHUNK];
         for (size_t index = from; index < to; index++)
-            sums [index - from] = s_sum (request->first + index, request->memory + index * UNIT,
-                s_unit_bytes (request, index));
+            sums [index - from] = s_sum (request->first + index, request->owner,
+                request->memory + index * UNIT, s_unit_bytes (request, index));
         size_t bytes = (to - from - 1) * UNIT + s_unit_bytes (request, to - 1);
         rc = s_write_all (self->data, request->memory + from * UNIT, bytes,
             (off_t) ((request->first + from) * UNIT));
@@ -733,6 +742,16 @@ s_write_units (const block_cache_request_t *request, size_t most)
     return rc;
 }
 
+//  Units that another owner left are not here, for the request.
+static void
+s_disown (block_cache_request_t *request)
+{
+    for (size_t index = 0; index < request->count; index++)
+        if (request->sums [index] != s_sum (request->first + index, request->owner, request->memory + index
+            * UNIT, s_unit_bytes (request, index)))
+            request->sums [index] = 0;
+}
+
 //  0: go on; 1: the cache is full; or -errno.
 static int
 s_store_units (block_cache_request_t *request, block_cache_head_t *head)
@@ -740,6 +759,8 @@ s_store_units (block_cache_request_t *request, block_cache_head_t *head)
     block_data_t *self = request->data;
     if (!s_read_sums (self, request))
         return -EIO;
+    if (request->owner)
+        s_disown (request);
     size_t missing = 0;
     for (size_t index = 0; index < request->count; index++)
         missing += !request->sums [index];
@@ -796,19 +817,27 @@ s_work_store (block_cache_request_t *request)
 }
 
 void
-block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory, bool is_afresh)
+block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
+    const uint8_t *memory)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
-    if (is_afresh)
-        block_data_drop (self, offset, bytes);
     for (size_t at = 0; at < bytes && !block_cache_has_failed (self->cache);) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
+        request.owner = owner;
         request.memory = (uint8_t *) memory + at;
         request.is_change = true;
         if (!block_cache_do (self->cache, &request) || !request.is_good)
             return;
         at += request.bytes;
     }
+}
+
+void
+block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory, bool is_afresh)
+{
+    if (is_afresh)
+        block_data_drop (self, offset, bytes);
+    block_data_store_owned (self, 0, offset, bytes, memory);
 }

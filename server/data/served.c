@@ -143,13 +143,18 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
         fprintf (out, "data set '%s': kept in %s, which has %s of it\n", name, self->options->blocks_folder,
             served_size_text (block_data_held_bytes (blocks), size, sizeof size));
     else
+    if (rc == -CATALOGUE_BESIDE)
+        fprintf (out, "data set '%s' is not kept in %s, since both are on one file system\n", name,
+            self->options->blocks_folder);
+    else
     if (rc)
         fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, self->options->blocks_folder,
-            rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
+            rc == -EAGAIN? "its disk does not answer, so that nothing is known of what is there; start the "
+            "server again when it does": rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
             "have changed": rc == -ENOSPC? "it is full of data in use: give it more bytes":
             rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
             "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc));
-    if (blocks && served->is_added && self->cluster)
+    if (blocks && served->is_added && self->cluster && catalogue_store (served->source.catalogue, 0))
         fprintf (out, "data set '%s' was added: it is not read through the other members, until the server "
             "starts with it\n", name);
 }
@@ -198,7 +203,7 @@ s_share_field (const served_sets_t *self, served_t *served, size_t field)
     dataset_source_t *source = &served->source;
     int rc;
     const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
-    if (!self->cluster || !blocks)
+    if (!self->cluster || !blocks || !catalogue_store (source->catalogue, field))
         return true;
     source->shared [field] = (dataset_source_field_t) { .catalogue = source->catalogue, .number = field };
     cluster_data_t data = { .blocks = blocks,
@@ -1012,18 +1017,33 @@ s_tell_of_proxies (const served_sets_t *self)
     }
 }
 
+//  Whether the cache on the local disk has a data set to keep.
+static bool
+s_keeps_any (const served_sets_t *self)
+{
+    bool keeps_any = false;
+    for (size_t index = 0; index < self->devices.count; index++)
+        keeps_any = keeps_any || device_is_store (self->devices.all [index]);
+    for (size_t index = 0; index < self->count; index++) {
+        const catalogue_t *catalogue = self->all [index]->source.catalogue;
+        int rc;
+        for (size_t field = 0; field < catalogue_fields (catalogue); field++)
+            keeps_any = keeps_any || catalogue_blocks (catalogue, field, &rc);
+    }
+    return keeps_any;
+}
+
 void
 served_warn (const served_sets_t *self)
 {
     const options_t *options = self->options;
     s_warn_of_classes (self, 0, stdout);
-    bool has_store = false, has_packs = budget_reads_max (self->broker) > 0;
-    for (size_t index = 0; index < self->devices.count; index++)
-        has_store = has_store || device_is_store (self->devices.all [index]);
+    bool has_packs = budget_reads_max (self->broker) > 0;
     s_tell_of_proxies (self);
     s_warn_of_memory (options, has_packs);
-    if (options->blocks_folder && !has_store)
-        printf ("warning: --block-cache does nothing: it is for object stores, and no data set is in one\n");
+    if (options->blocks_folder && !s_keeps_any (self))
+        printf ("warning: --block-cache does nothing: it is for object stores and for folders of other file "
+            "systems, and no data set is in one\n");
     if (options->raw_is_given && !has_packs)
         printf ("warning: --raw does nothing: it is for packs, and no data set is one\n");
     if (options->rows_folder && options->rows_bytes == 0)

@@ -157,10 +157,29 @@ s_devices (const dataset_source_t *source)
     return names;
 }
 
-//  Of single objects in a store: from where their bytes came, as a pack's status has it.
+//  Whether the files are kept on the local disk; what they take of it.
+static bool
+s_is_kept (const dataset_source_t *source, uint64_t *held_p)
+{
+    bool is_kept = false;
+    *held_p = 0;
+    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
+        int rc;
+        const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
+        is_kept = is_kept || blocks;
+        *held_p += blocks? block_data_held_bytes (blocks): 0;
+    }
+    return is_kept;
+}
+
+//  Of single objects in a store, or files that are kept: from where their bytes came, as a pack's status has it.
 static json_t *
 s_objects (const dataset_source_t *source)
 {
+    uint64_t held;
+    bool is_kept = s_is_kept (source, &held);
+    if (source->pack || (!is_kept && !catalogue_store (source->catalogue, 0)))
+        return json_null ();
     const dataset_source_objects_t *objects = &source->objects;
     json_t *object = json_pack ("{s:I, s:f, s:I, s:f, s:I, s:f, s:I, s:I}", "source_bytes",
         (json_int_t) objects->source_bytes, "source_seconds", (double) objects->source_ns / 1e9,
@@ -168,14 +187,6 @@ s_objects (const dataset_source_t *source)
         (double) objects->cached_ns / 1e9, "peer_bytes", (json_int_t) objects->peer_bytes, "peer_seconds",
         (double) objects->peer_ns / 1e9, "gets", (json_int_t) objects->gets, "slow_gets",
         (json_int_t) objects->slow_gets);
-    uint64_t held = 0;
-    bool is_kept = false;
-    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
-        int rc;
-        const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
-        is_kept = is_kept || blocks;
-        held += blocks? block_data_held_bytes (blocks): 0;
-    }
     if (is_kept)
         json_object_set_new (object, "block_cache_held", json_integer ((json_int_t) held));
     return object;
@@ -223,8 +234,7 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
         json_object_set_new (pack, "block_cache_held",
             json_integer ((json_int_t) block_data_held_bytes (blocks)));
     if (sees_all)
-        json_object_set_new (object, "objects", !source->pack && catalogue_store (catalogue, 0)?
-            s_objects (source): json_null ());
+        json_object_set_new (object, "objects", s_objects (source));
     if (sees_all)
         json_object_set_new (object, "pins", s_pins (source));
     if (source->rows)

@@ -57,6 +57,7 @@ catalogue_destroy (catalogue_t **self_p)
         block_data_close (&field->list_blocks);
         block_data_close (&field->blocks);
         free (field->places);
+        free (field->tags);
         free (field->versions);
         free (field->files);
         free (field->path);

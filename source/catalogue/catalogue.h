@@ -61,8 +61,8 @@ typedef struct {
     bool index_only;            //  of a pack: does not open its volumes, because the caller reads them by
                                 //  itself (pack_scan.h); then do not call catalogue_read or
                                 //  pack_volume_descriptor
-    block_cache_t *cache;       //  of data in a store: what is read is kept there; lent for the catalogue's
-                                //  life; NULL: nowhere
+    block_cache_t *cache;       //  what is read of a store, or of a folder on another file system, is kept
+                                //  there; lent for the catalogue's life; NULL: nowhere
     bool list_anew;             //  objects are listed anew, though a list is kept there
     bool is_to_pack;            //  in a store, a key with an empty part ("a//b") is refused: no folder of a
                                 //  pack has that name
@@ -124,11 +124,17 @@ const struct store *catalogue_store (const catalogue_t *self, size_t field);
 //  listed, lent.
 char *catalogue_url (const catalogue_t *self, uint32_t id, size_t field);
 const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t field);
-//  Where the field's objects are kept on the local disk, lent; NULL: nowhere, and *rc_p is 0 (no cache, or a
-//  pack: pack.h), -ENODATA (the store gives an object no ETag), or why not (block_data_open).
+//  Where the field's objects or files are kept on the local disk, lent; NULL: nowhere, and *rc_p is 0 (no
+//  cache, a pack (pack.h), or all files are empty), -ENODATA (the store gives an object no ETag),
+//  -CATALOGUE_BESIDE, -EAGAIN (the disk did not answer when the list of files was wanted), or why not
+//  (block_data_open).
 block_data_t *catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p);
-//  Where the sample's object begins there.
+//  The files lie on the file system of the local disk's cache itself: nothing is gained by keeping them there.
+enum { CATALOGUE_BESIDE = EXDEV };
+//  Where the sample's object or file begins there.
 uint64_t catalogue_place (const catalogue_t *self, uint32_t id, size_t field);
+//  The owner of its bytes there (block_data.h), of a file.
+uint64_t catalogue_owner (const catalogue_t *self, uint32_t id, size_t field);
 //  When the field's objects were listed, in seconds since 1970, if the list was kept on the local disk; 0:
 //  now.
 int64_t catalogue_listed_s (const catalogue_t *self, size_t field);

@@ -343,6 +343,7 @@ typedef struct {
     bool is_directory;
     bool is_wanted;                 //  by its name
     uint64_t bytes;
+    uint32_t tag;                   //  catalogue_time_tag
 } entry_t;
 
 
@@ -392,6 +393,7 @@ s_look (walk_t *walk, DIR *directory, const struct dirent *item, entry_t *entry)
             || errno == ENAMETOOLONG? 0: -errno;
     entry->is_directory = S_ISDIR (status.st_mode);
     entry->bytes = S_ISREG (status.st_mode)? (uint64_t) status.st_size: 0;
+    entry->tag = walk->draft->cache? catalogue_time_tag (&status): 0;
     return 0;
 }
 
@@ -474,6 +476,7 @@ s_sample_add (walk_t *walk, size_t visit, const char *name, const entry_t *entry
             UINT32_MAX, catalogue_root (self));
     if (catalogue_add_sample (self, (uint32_t) visit, name, strlen (name), entry->bytes))
         return catalogue_fail_memory (walk->draft);
+    self->samples [self->sample_count - 1].zero = entry->tag;
     progress_tell (walk->draft->progress, self->sample_count, 0);
     return 0;
 }
@@ -1046,6 +1049,8 @@ catalogue_listing_finish (draft_t *draft)
         if (rc == 0 && field->list_blocks && !field->listed_s && !field->list_was_aside)
             catalogue_listing_keep (&field->listing, field->list_blocks, time (NULL));
         store_listing_clear (&field->listing);
+        if (rc == 0 && !field->store && draft->cache)
+            rc = catalogue_places_find (draft, number);
     }
     return rc;
 }

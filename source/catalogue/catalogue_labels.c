@@ -459,6 +459,8 @@ s_check_file (const labels_t *labels, uint32_t id)
         return catalogue_labels_fail (labels, -ENODATA, line, "'%s' is not a file: correct the path",
             shown.text);
     s_set_bytes (labels, id, (uint64_t) status.st_size);
+    if (labels->draft->cache)
+        self->samples [id].zero = catalogue_time_tag (&status);
     return 0;
 }
 

@@ -48,6 +48,7 @@ static int
 s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_anew)
 {
     draft->extensions = options->extensions;
+    draft->path = options->path;
     draft->labels = options->labels;
     draft->index_only = options->index_only;
     draft->cache = options->cache;
@@ -255,6 +256,8 @@ s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent 
     struct stat status;
     if (fstatat (dirfd (folder), item->d_name, &status, 0) != 0)
         return errno == ENOENT || errno == ELOOP || errno == ENOTDIR? 0: -errno;
+    if (search->field->tags)
+        search->field->tags [id] = catalogue_time_tag (&status);
     return S_ISREG (status.st_mode)? s_match (search, (uint32_t) id, item->d_name, (uint64_t) status.st_size):
         0;
 }
@@ -351,7 +354,9 @@ s_find (search_t *search, field_t *field)
     progress_step (search->draft->progress, &(progress_step_t) { .what = "finding further fields' files",
         .unit = "files", .total = self->sample_count }, 0);
     field->files = reallocarray (NULL, self->sample_count, sizeof *field->files);
-    if (!field->files)
+    bool is_kept = search->draft->cache && !field->store;
+    field->tags = is_kept? calloc (self->sample_count + 1, sizeof *field->tags): NULL;
+    if (!field->files || (is_kept && !field->tags))
         return catalogue_fail_memory (search->draft);
     for (size_t id = 0; id < self->sample_count; id++)
         field->files [id] = (companion_t) { .bytes = COMPANION_MISSING };

@@ -58,6 +58,7 @@ typedef struct {
     uint8_t again;                      //  tries that were interrupted, in a row
     bool direct;                        //  the read under way passes the page cache
     bool is_pinned;                     //  what comes is pinned
+    bool is_kept;                       //  FILE: and goes to the local disk
     bool is_replaced;                   //  its file is another descriptor under the old number
     int descriptor;                     //  FILE: while it is open
     size_t begin, end;                  //  of what is to be read, from the beginning of the memory; with
@@ -89,8 +90,8 @@ typedef struct reader_request {
     uint64_t read_bytes;                //  bytes read from the disk, or the store: whole blocks, repeated
                                         //  reads included
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
-    uint64_t cached_bytes, cached_ns;   //  of a store: what came from the local disk's cache instead, and how
-                                        //  long that took, beside wait_ns
+    uint64_t cached_bytes, cached_ns;   //  what came from the local disk's cache instead, and how long that
+                                        //  took, beside wait_ns
     uint64_t pinned_bytes;              //  what was pinned, whole units
     uint64_t peer_bytes, peer_ns;       //  of a store: what came from other members instead (peers.h), and
                                         //  how long they took, each by itself

@@ -85,16 +85,33 @@ s_look_at_pins (reader_request_t *request)
     return gap.begin < gap.end;
 }
 
+//  A sample's file that was read: where it is kept on the local disk, and in memory.
+static void
+s_keep_file (const reader_request_t *request)
+{
+    const reader_progress_t *progress = &request->progress;
+    size_t bytes = s_file_bytes (request);
+    int rc;
+    if (request->rc || bytes == 0)
+        return;
+    if (progress->is_kept)
+        block_data_store_owned (catalogue_blocks (request->catalogue, request->field, &rc), catalogue_owner (
+            request->catalogue, request->id, request->field), catalogue_place (request->catalogue,
+            request->id, request->field), bytes, request->buffer->bytes);
+    if (progress->is_pinned && request->pinned_bytes == 0)
+        pins_keep_file (&request->pins, request->buffer->bytes);
+}
+
 void
 reader_step_keep (const reader_request_t *request)
 {
     const reader_progress_t *progress = &request->progress;
-    if (!progress->is_pinned || request->rc || progress->begin >= progress->done)
-        return;
     if (request->kind == READER_FILE) {
-        pins_keep_file (&request->pins, s_memory (request));
+        s_keep_file (request);
         return;
     }
+    if (!progress->is_pinned || request->rc || progress->begin >= progress->done)
+        return;
     uint64_t place = s_place (request), left = request->pins.bytes - place;
     size_t end = progress->done < left? progress->done: (size_t) left;      //  the file may have grown
     pins_keep (&request->pins, place + progress->begin, end - progress->begin, s_memory (request)
@@ -119,6 +136,41 @@ s_is_file_pinned (reader_request_t *request)
 }
 
 
+//  Copies a sample's file if all of it is on the local disk, where the rest of another one is not (for the same
+//  reason as above).
+static bool
+s_is_file_on_disk (reader_request_t *request)
+{
+    const catalogue_t *catalogue = request->catalogue;
+    int rc;
+    block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
+    size_t bytes = s_file_bytes (request);
+    if (!blocks || block_data_is_aside (blocks))
+        return false;
+    uint64_t began_ns = clock_now_ns (), place = catalogue_place (catalogue, request->id, request->field);
+    if (request->is_afresh)
+        block_data_drop (blocks, place, bytes);
+    else
+    if (block_data_read_owned (blocks, catalogue_owner (catalogue, request->id, request->field), place, bytes,
+        request->buffer->bytes))
+        request->cached_bytes = bytes;
+    request->cached_ns = clock_now_ns () - began_ns;
+    request->progress.began_ns = clock_now_ns ();
+    return request->cached_bytes > 0;
+}
+
+//  Whether what has been read of a file may be kept: it is the one that the catalogue has.
+static bool
+s_may_be_kept (const reader_request_t *request)
+{
+    int rc;
+    const block_data_t *blocks = catalogue_blocks (request->catalogue, request->field, &rc);
+    return blocks && !block_data_is_aside (blocks)
+        && catalogue_is_unchanged (request->catalogue, request->id, request->field,
+            request->progress.descriptor);
+}
+
+
 //  -- the next operation
 
 //  A sample's file.
@@ -132,12 +184,13 @@ s_begin_file (reader_request_t *request)
         request->rc = -EFBIG;
         return false;
     }
-    if (s_may_be_pinned (request, NULL, bytes)) {
-        request->rc = catalogue_make_room (request->buffer, bytes);
-        if (request->rc || s_is_file_pinned (request)) {
-            request->buffer->size = request->rc? 0: bytes;
-            return false;
-        }
+    request->rc = bytes > 0? catalogue_make_room (request->buffer, bytes): 0;
+    if (request->rc)
+        return false;
+    if ((s_may_be_pinned (request, NULL, bytes) && s_is_file_pinned (request))
+    ||  (bytes > 0 && s_is_file_on_disk (request))) {
+        request->buffer->size = bytes;
+        return false;
     }
     request->progress.step = request->is_afresh? READER_REOPEN: READER_OPEN;
     return true;
@@ -252,6 +305,7 @@ s_leave_file (reader_request_t *request, int rc)
     request->rc = rc;
     if (rc == 0)
         request->buffer->size = s_file_bytes (request);
+    request->progress.is_kept = rc == 0 && s_may_be_kept (request);
     request->progress.step = READER_CLOSE;
     return true;
 }
