@@ -302,14 +302,19 @@ s_add_object (const served_sets_t *self, devices_t *devices, dataset_source_t *s
     device_t *device = source->volumes [volume].device = s_device (devices, self->options, 0,
         pack_store (pack));
     uint32_t *file_p = &source->volumes [volume].file;
-    if (!device || !device_add_volume (device, pack_volume_url (pack, volume),
-        pack_volume_version (pack, volume), span, file_p))
-        return false;
+    return device && device_add_volume (device, pack_volume_url (pack, volume),
+        pack_volume_version (pack, volume), span, file_p);
+}
+
+//  On the local disk.
+static void
+s_keep_volume (const dataset_source_t *source, uint32_t volume)
+{
     int rc;
-    reader_blocks_t blocks = { .data = pack_blocks (pack, &rc), .begin = pack_volume_place (pack, volume),
-        .bytes = pack_volume_bytes (pack, volume), .object = volume };
-    device_keep_volume (device, *file_p, &blocks);
-    return true;
+    reader_blocks_t blocks = { .data = pack_blocks (source->pack, &rc),
+        .begin = pack_volume_place (source->pack, volume), .bytes = pack_volume_bytes (source->pack, volume),
+        .object = volume };
+    device_keep_volume (source->volumes [volume].device, source->volumes [volume].file, &blocks);
 }
 
 static void
@@ -329,7 +334,7 @@ s_share_pack (const served_sets_t *self, served_t *served)
     cluster_data_t data = { .blocks = blocks, .store = store_name (pack_store (source->pack)),
         .objects = pack_volumes (source->pack), .find = s_find_volume, .context = source->pack,
         .first_file = source->volumes [0].file };
-    served->is_in_cluster = self->cluster && blocks && !served->is_added;
+    served->is_in_cluster = self->cluster && blocks && pack_store (source->pack) && !served->is_added;
     return !served->is_in_cluster || cluster_add (self->cluster, &data);
 }
 
@@ -382,6 +387,7 @@ s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices,
         if (is_in_store? !s_add_object (self, devices, source, volume, span):
             !s_add_volume (self, devices, &source->volumes [volume], path, span))
             return s_fail (error_p, "%s: %s", path, is_in_store? "no memory": strerror (errno));
+        s_keep_volume (source, volume);
         if (!is_in_store)
             device_probe (source->volumes [volume].device, NULL);
     }
@@ -1026,7 +1032,9 @@ s_keeps_any (const served_sets_t *self)
         keeps_any = keeps_any || device_is_store (self->devices.all [index]);
     for (size_t index = 0; index < self->count; index++) {
         const catalogue_t *catalogue = self->all [index]->source.catalogue;
+        const pack_t *pack = self->all [index]->source.pack;
         int rc;
+        keeps_any = keeps_any || (pack && pack_blocks (pack, &rc));
         for (size_t field = 0; field < catalogue_fields (catalogue); field++)
             keeps_any = keeps_any || catalogue_blocks (catalogue, field, &rc);
     }

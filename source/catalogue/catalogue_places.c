@@ -338,9 +338,8 @@ s_take_tags (const draft_t *draft, size_t number)
     return field->tags? 0: -ENOMEM;
 }
 
-//  Whether the files lie on the file system of the cache itself.
-static bool
-s_is_beside (const draft_t *draft, size_t field)
+bool
+catalogue_is_beside_cache (const draft_t *draft, size_t field)
 {
     struct stat status;
     return block_cache_is_open (draft->cache)
@@ -354,7 +353,7 @@ catalogue_places_find (draft_t *draft, size_t number)
     field_t *field = &draft->self->fields [number];
     if (s_take_tags (draft, number))
         return catalogue_fail_memory (draft);
-    if (s_is_beside (draft, number)) {
+    if (catalogue_is_beside_cache (draft, number)) {
         field->blocks_rc = -CATALOGUE_BESIDE;
         return 0;
     }

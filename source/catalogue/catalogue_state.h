@@ -213,6 +213,8 @@ int catalogue_listing_read (const draft_t *draft, const store_object_t *object, 
 int catalogue_listing_finish (draft_t *draft);
 //  Finds where the files of a folder are kept (catalogue_places.c).
 int catalogue_places_find (draft_t *draft, size_t field);
+//  Whether the field's files lie on the file system of the local disk's cache itself.
+bool catalogue_is_beside_cache (const draft_t *draft, size_t field);
 //  Of a file's time of modification: it changes with it, but for one time in 2^31.  Never 0.
 struct stat;
 uint32_t catalogue_time_tag (const struct stat *status);

@@ -648,6 +648,29 @@ s_keep_volumes (const draft_t *draft, const uint8_t *first_blocks)
 
 _Static_assert ((int) PACK_BLOCK_BYTES == (int) BLOCK_DATA_UNIT_BYTES, "a volume's first block is a unit");
 
+//  The same of a folder on another file system.  Sizes and times of modification tell whether its volumes are
+//  those that are kept.
+static void
+s_keep_files (const draft_t *draft)
+{
+    pack_t *pack = draft->self->pack;
+    char root [PATH_MAX], version [64];
+    block_data_key_t key = { { 0, 0 } };
+    if (!realpath (catalogue_root (draft->self), root))
+        snprintf (root, sizeof root, "%s", catalogue_root (draft->self));
+    bool is_known = true;
+    for (uint32_t volume = 0; volume < pack->index.volume_count; volume++) {
+        struct stat status;
+        is_known = is_known && fstat (pack->descriptors [volume], &status) == 0;
+        snprintf (version, sizeof version, "%u of %u, %lld.%09ld", volume, pack->index.volume_count,
+            is_known? (long long) status.st_mtim.tv_sec: 0, is_known? status.st_mtim.tv_nsec: 0);
+        block_data_key_add (&key, root, version, pack->index.volumes [volume].bytes);
+    }
+    uint64_t bytes = pack_volume_place (pack, pack->index.volume_count);
+    pack->blocks_rc = catalogue_is_beside_cache (draft, 0)? -CATALOGUE_BESIDE: !is_known || bytes == 0? -EIO:
+        block_data_open (&pack->blocks, draft->cache, &key, bytes);
+}
+
 //  Their versions; their first blocks are checked.
 static int
 s_fetch_volumes (const draft_t *draft)
@@ -779,5 +802,7 @@ catalogue_pack_open (draft_t *draft)
         rc = s_use_index (draft, PACK_INDEX_NAME, memory, bytes, NULL);
     if (rc == 0 && !draft->index_only)
         rc = s_open_volumes (draft);
+    if (rc == 0 && !draft->index_only && draft->cache)
+        s_keep_files (draft);
     return rc? rc: 1;
 }

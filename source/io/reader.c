@@ -85,6 +85,13 @@ s_first (reader_list_t *list)
     return request;
 }
 
+//  NULL: a sample's.
+static reader_file_t *
+s_file (const reader_t *self, const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? &self->files [request->file]: NULL;
+}
+
 reader_request_t *
 reader_begin (reader_t *self)
 {
@@ -104,19 +111,12 @@ reader_finish (reader_t *self, reader_request_t *request)
     self->in_flight--;
     request->wait_ns = clock_now_ns () - request->progress.began_ns;
     if (!self->backend)
-        reader_step_keep (request);
+        reader_step_keep (request, s_file (self, request));
     s_append (&self->done, request);
 }
 
 
 //  -- operations
-
-//  NULL: a sample's.
-static reader_file_t *
-s_file (const reader_t *self, const reader_request_t *request)
-{
-    return request->kind == READER_RANGE? &self->files [request->file]: NULL;
-}
 
 //  True: carry out the request's first operation; false: it is done already.
 static bool
@@ -610,7 +610,7 @@ reader_add_object (reader_t *self, const char *url, const char *version, uint32_
 void
 reader_keep_object (reader_t *self, uint32_t file, const reader_blocks_t *blocks)
 {
-    assert (self && self->magic == READER_MAGIC); assert (self->backend && file < self->file_count);
+    assert (self && self->magic == READER_MAGIC); assert (file < self->file_count);
     self->files [file].blocks = *blocks;
 }
 

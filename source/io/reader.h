@@ -17,7 +17,8 @@
  *                  made again READER_TRIES times for what is missing; all else is for the caller's patience.
  *                  An object that has gone is -EREMCHG, like one that has changed.  With a cache on the local
  *                  disk (block_data.h) only what is not there is asked for, whole units at a time; a request
- *                  `is_afresh` does not use it, and replaces what is there.  In a cluster each block comes
+ *                  `is_afresh` does not use it, and replaces what is there.  The same holds of ranges of
+ *                  files; a sample's file comes from there as a whole, or not.  In a cluster each block comes
  *                  from its home if that is another member (peers.h), and what that does not give from the
  *                  store.
  *                  With pins (pins.h) a range copies what is pinned at its beginning and at its end, reads
@@ -58,11 +59,12 @@ typedef struct {
     uint8_t again;                      //  tries that were interrupted, in a row
     bool direct;                        //  the read under way passes the page cache
     bool is_pinned;                     //  what comes is pinned
-    bool is_kept;                       //  FILE: and goes to the local disk
+    bool is_kept;                       //  what was read goes to the local disk
     bool is_replaced;                   //  its file is another descriptor under the old number
     int descriptor;                     //  FILE: while it is open
     size_t begin, end;                  //  of what is to be read, from the beginning of the memory; with
                                         //  O_DIRECT, whole blocks around it
+    size_t unpinned_begin, unpinned_end;        //  RANGE with pins: what was not pinned
     size_t done;                        //  bytes, from the beginning of the memory
     uint64_t began_ns;
 } reader_progress_t;
@@ -135,7 +137,7 @@ void reader_destroy (reader_t **self_p);
 int reader_add (reader_t *self, const char *path, uint32_t *file_p);
 //  The same with an object of the reader's store, which must have this version ("": any).  Asks for nothing.
 int reader_add_object (reader_t *self, const char *url, const char *version, uint32_t *file_p);
-//  From now on ranges of the object are kept there.
+//  From now on ranges of the file or the object are kept there.
 void reader_keep_object (reader_t *self, uint32_t file, const reader_blocks_t *blocks);
 //  Whether ranges of the file are read past the page cache; known for good after the first read.  Any thread.
 bool reader_is_direct (const reader_t *self, uint32_t file);

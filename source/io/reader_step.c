@@ -76,8 +76,8 @@ s_look_at_pins (reader_request_t *request)
         pins_drop (&request->pins, place, bytes);
     pins_gap_t gap = request->is_afresh? (pins_gap_t) { .begin = 0, .end = bytes }:
         pins_read (&request->pins, place, bytes, s_memory (request));
-    progress->begin = progress->done = gap.begin;
-    progress->end = gap.end;
+    progress->begin = progress->done = progress->unpinned_begin = gap.begin;
+    progress->end = progress->unpinned_end = gap.end;
     request->pinned_bytes = bytes - (gap.end - gap.begin);
     //  The time of a read is the disk's alone.
     if (request->pinned_bytes > 0)
@@ -92,7 +92,7 @@ s_keep_file (const reader_request_t *request)
     const reader_progress_t *progress = &request->progress;
     size_t bytes = s_file_bytes (request);
     int rc;
-    if (request->rc || bytes == 0)
+    if (bytes == 0)
         return;
     if (progress->is_kept)
         block_data_store_owned (catalogue_blocks (request->catalogue, request->field, &rc), catalogue_owner (
@@ -102,20 +102,33 @@ s_keep_file (const reader_request_t *request)
         pins_keep_file (&request->pins, request->buffer->bytes);
 }
 
-void
-reader_step_keep (const reader_request_t *request)
+//  What was read of a range, and what of it came from the local disk.
+static void
+s_keep_range (const reader_request_t *request, const reader_file_t *file)
 {
     const reader_progress_t *progress = &request->progress;
-    if (request->kind == READER_FILE) {
+    uint64_t place = s_place (request), left = file->bytes - place;
+    size_t end = progress->done < left? progress->done: (size_t) left,      //  the file may have grown
+        whole = end < left? end / BLOCK_DATA_UNIT_BYTES * BLOCK_DATA_UNIT_BYTES: end;
+    if (progress->is_kept && progress->begin < whole)
+        block_data_store (file->blocks.data, file->blocks.begin + place + progress->begin,
+            whole - progress->begin, request->memory + progress->begin, request->is_afresh);
+    //  What came from the local disk lies before and behind what was read.
+    end = progress->done < progress->end? end: progress->unpinned_end;
+    if (progress->is_pinned && progress->unpinned_begin < end)
+        pins_keep (&request->pins, place + progress->unpinned_begin, end - progress->unpinned_begin,
+            request->memory + progress->unpinned_begin);
+}
+
+void
+reader_step_keep (const reader_request_t *request, const reader_file_t *file)
+{
+    if (request->rc)
+        return;
+    if (request->kind == READER_FILE)
         s_keep_file (request);
-        return;
-    }
-    if (!progress->is_pinned || request->rc || progress->begin >= progress->done)
-        return;
-    uint64_t place = s_place (request), left = request->pins.bytes - place;
-    size_t end = progress->done < left? progress->done: (size_t) left;      //  the file may have grown
-    pins_keep (&request->pins, place + progress->begin, end - progress->begin, s_memory (request)
-        + progress->begin);
+    else
+        s_keep_range (request, file);
 }
 
 
@@ -135,6 +148,32 @@ s_is_file_pinned (reader_request_t *request)
     return true;
 }
 
+
+//  Copies what is on the local disk of what a range has to read; the rest is whole units.  False: there is none.
+static bool
+s_look_on_disk (reader_request_t *request, const reader_file_t *file)
+{
+    enum { UNIT = BLOCK_DATA_UNIT_BYTES };
+    reader_progress_t *progress = &request->progress;
+    block_data_t *blocks = file->blocks.data;
+    uint64_t place = s_place (request), left = file->bytes - place;
+    if (!blocks || block_data_is_aside (blocks) || place + progress->end > file->bytes)
+        return true;
+    size_t begin = progress->begin / UNIT * UNIT, end = (progress->end + UNIT - 1) / UNIT * UNIT;
+    end = end < left? end: (size_t) left;
+    uint64_t began_ns = clock_now_ns ();
+    block_data_gap_t gap = { .begin = 0, .end = end - begin };
+    if (!request->is_afresh)
+        gap = block_data_read (blocks, file->blocks.begin + place + begin, end - begin, request->memory
+            + begin);
+    progress->is_kept = true;
+    progress->begin = progress->done = begin + gap.begin;
+    progress->end = begin + gap.end;
+    request->cached_bytes = end - begin - (gap.end - gap.begin);
+    request->cached_ns = clock_now_ns () - began_ns;
+    progress->began_ns = clock_now_ns ();
+    return gap.begin < gap.end;
+}
 
 //  Copies a sample's file if all of it is on the local disk, where the rest of another one is not (for the same
 //  reason as above).
@@ -204,6 +243,8 @@ reader_step_begin (reader_request_t *request, reader_file_t *file)
         request->progress.begin = request->skip;
         request->progress.end = request->skip + request->bytes;
         if (s_may_be_pinned (request, file, request->progress.end) && !s_look_at_pins (request))
+            return false;
+        if (!s_look_on_disk (request, file))
             return false;
         request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
         if (request->is_afresh && !atomic_load (&file->direct))

@@ -22,7 +22,7 @@ typedef struct reader_file {
     char *path;                         //  of an object: its URL
     uint64_t bytes, inode;              //  when it was opened
     char version [TRANSFER_VERSION_BYTES];      //  of an object
-    reader_blocks_t blocks;             //  of an object
+    reader_blocks_t blocks;             //  where its ranges are kept on the local disk
 } reader_file_t;
 
 //  The parameters of one read.
@@ -42,8 +42,8 @@ bool reader_step_advance (reader_request_t *request, reader_file_t *file, int re
 //  READ: what to read now.
 reader_read_t reader_step_read (reader_request_t *request, const reader_file_t *file);
 int reader_step_descriptor (const reader_request_t *request, const reader_file_t *file);
-//  It is done: pins what was read, if that went well.
-void reader_step_keep (const reader_request_t *request);
+//  It is done: keeps what was read in memory and on the local disk, if that went well.
+void reader_step_keep (const reader_request_t *request, const reader_file_t *file);
 //  OPEN: the file, below reader_step_root; path has PATH_MAX bytes.
 void reader_step_path (const reader_request_t *request, char *path);
 int reader_step_root (const reader_request_t *request);

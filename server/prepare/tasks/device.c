@@ -111,7 +111,7 @@ device_add_volume (device_t *self, const char *path, const char *version, size_t
 void
 device_keep_volume (device_t *self, uint32_t file, const reader_blocks_t *blocks)
 {
-    assert (!self->reading && self->store && file < self->volume_count);
+    assert (!self->reading && file < self->volume_count);
     self->blocks [file] = *blocks;
 }
 

@@ -352,7 +352,7 @@ s_add_first (reading_t *self, const char **path_p)
             *path_p = options->paths [index];
         else
             assert (file == index);
-        if (rc == 0 && options->store && options->blocks)
+        if (rc == 0 && options->blocks)
             reader_keep_object (worker->reader, file, &options->blocks [index]);
     }
     strcpy (self->mode, reader_mode (worker->reader));

@@ -25,7 +25,7 @@ enum { READING_DEPTH_MAX = READER_DEPTH_MAX };
 typedef struct {
     const char *const *paths;           //  files of ranges: request.file is the index; may be none
     const char *const *versions;        //  of a store, where paths are URLs: what reader_add_object takes
-    const reader_blocks_t *blocks;      //  of a store: where each is kept on the local disk; NULL: nowhere
+    const reader_blocks_t *blocks;      //  where each is kept on the local disk; NULL: nowhere
     size_t path_count;
     const store_t *store;               //  lent; NULL: files
     cluster_t *cluster;                 //  of a store: reader_options_t's
