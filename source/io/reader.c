@@ -635,6 +635,7 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
         return descriptor;
     struct stat status;
     int rc = fstat (descriptor, &status)? -errno: 0;
+    file->blocks = (reader_blocks_t) { .data = NULL };
     file->path = rc? NULL: strdup (path);
     if (!file->path) {
         close (descriptor);

@@ -282,7 +282,7 @@ play_check_bytes (const play_item_t *item)
     for (size_t at = 0; at < bytes; at++)
         if (found [at] != pattern_byte (file, offset + at))
             fail_msg ("file %u, offset %zu of %zu after %zu: a wrong byte", file, at, bytes, (size_t) offset);
-    assert_true (request->read_bytes + request->pinned_bytes >= bytes);
+    assert_true (request->read_bytes + request->pinned_bytes + request->cached_bytes >= bytes);
 }
 
 static inline play_item_t *
