@@ -40,9 +40,10 @@ block_data_next (uint64_t offset, uint64_t bytes)
     return (offset + bytes + BLOCK_DATA_UNIT_BYTES - 1) / BLOCK_DATA_UNIT_BYTES * BLOCK_DATA_UNIT_BYTES;
 }
 
-//  bytes: of the whole address space, which may have grown since the data set was used last.  0; or -errno and *self_p NULL: it cannot be kept (-ENOSPC: the cache
-//  is full of data in use; -EFBIG: files of this size are not allowed here).  If the disk does not answer, 0:
-//  it is opened by the first use that the disk answers.
+//  bytes: of the whole address space, which may have grown since the data set was used last.  0; or -errno
+//  and *self_p NULL: it cannot be kept (-ENOSPC: the cache is full of data in use; -EFBIG: files of this size
+//  are not allowed here).  If the disk does not answer, 0: it is opened by the first use that the disk
+//  answers.
 int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
     uint64_t bytes);
 void block_data_close (block_data_t **self_p);
@@ -73,9 +74,9 @@ block_data_units (size_t bytes)
 //  and are replaced.
 void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory,
     bool is_afresh);
-//  The same for a range whose bytes have an *owner*, a number that is not 0 and stands for what they are: bytes
-//  that were stored for another owner are damaged for this one.  So a range may come to belong to another file
-//  at any time.  A read is of all of the range, or false.
+//  The same for a range with an *owner*, a number other than 0 that stands for what its bytes are: bytes that
+//  were stored for another owner are damaged for this one.  So a range may come to belong to another file at
+//  any time.  A read is of all of the range, or false.
 bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     uint8_t *memory);
 void block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,

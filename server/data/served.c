@@ -150,8 +150,9 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
     if (rc)
         fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, self->options->blocks_folder,
             rc == -EAGAIN? "its disk does not answer, so that nothing is known of what is there; start the "
-            "server again when it does": rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
-            "have changed": rc == -ENOSPC? "it is full of data in use: give it more bytes":
+            "server again when it does": rc == -ENODATA? "the store tells no versions (ETag) of its objects, "
+            "without which they might have changed": rc == -ENOSPC? "it is full of data in use: give it more "
+            "bytes":
             rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
             "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc));
     if (blocks && served->is_added && self->cluster && catalogue_store (served->source.catalogue, 0))

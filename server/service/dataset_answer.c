@@ -172,7 +172,8 @@ s_is_kept (const dataset_source_t *source, uint64_t *held_p)
     return is_kept;
 }
 
-//  Of single objects in a store, or files that are kept: from where their bytes came, as a pack's status has it.
+//  Of single objects in a store, or files that are kept: from where their bytes came, as a pack's status has
+//  it.
 static json_t *
 s_objects (const dataset_source_t *source)
 {

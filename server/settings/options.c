@@ -641,9 +641,8 @@ static const option_row_t s_rows [] = {
         "a folder that keeps where rows begin from one server to the next, in a file for\n"
         "each data set (default: it is found out anew)" },
     { "block-cache", "DIR=BYTES", OPTION_CALL (s_take_block_cache),
-        "a folder of the local disk that keeps what is read of object stores, and of folders\n"
-        "of files on other file systems, also for later servers; it never takes more than\n"
-        "BYTES (default: nothing is kept)" },
+        "a folder of the local disk that keeps what is read of stores and other file systems,\n"
+        "also for later servers; it never takes more than BYTES (default: nothing is kept)" },
     { "members", "HOST:PORT[=BYTES],.. | etcd://HOST:PORT/PREFIX", OF_SERVER (members),
         "servers that keep blocks of object stores for each other, this one among them:\n"
         "one of them fetches a block, and keeps it while its block cache of BYTES has room\n"

@@ -129,7 +129,8 @@ const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t fiel
 //  -CATALOGUE_BESIDE, -EAGAIN (the disk did not answer when the list of files was wanted), or why not
 //  (block_data_open).
 block_data_t *catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p);
-//  The files lie on the file system of the local disk's cache itself: nothing is gained by keeping them there.
+//  The files lie on the file system of the local disk's cache itself: nothing is gained by keeping them
+//  there.
 enum { CATALOGUE_BESIDE = EXDEV };
 //  Where the sample's object or file begins there.
 uint64_t catalogue_place (const catalogue_t *self, uint32_t id, size_t field);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <xxhash.h>
-#include "catalogue_state.h"
+#include "catalogue_places.h"
 #include "location.h"
 #include "pack_format.h"
 #include "utf8.h"
@@ -343,7 +343,7 @@ typedef struct {
     bool is_directory;
     bool is_wanted;                 //  by its name
     uint64_t bytes;
-    uint32_t tag;                   //  catalogue_time_tag
+    uint32_t tag;                   //  catalogue_places_tag
 } entry_t;
 
 
@@ -393,7 +393,7 @@ s_look (walk_t *walk, DIR *directory, const struct dirent *item, entry_t *entry)
             || errno == ENAMETOOLONG? 0: -errno;
     entry->is_directory = S_ISDIR (status.st_mode);
     entry->bytes = S_ISREG (status.st_mode)? (uint64_t) status.st_size: 0;
-    entry->tag = walk->draft->cache? catalogue_time_tag (&status): 0;
+    entry->tag = walk->draft->cache? catalogue_places_tag (&status): 0;
     return 0;
 }
 

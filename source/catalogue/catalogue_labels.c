@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
+#include "catalogue_places.h"
 #include "utf8.h"
 
 //  -- errors and lines
@@ -460,7 +461,7 @@ s_check_file (const labels_t *labels, uint32_t id)
             shown.text);
     s_set_bytes (labels, id, (uint64_t) status.st_size);
     if (labels->draft->cache)
-        self->samples [id].zero = catalogue_time_tag (&status);
+        self->samples [id].zero = catalogue_places_tag (&status);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 //  A folder, a list or a store becomes a catalogue: what fills it (catalogue_state.h), further fields, the
 //  fingerprint.
 #include "catalogue_labels.h"
+#include "catalogue_places.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -257,7 +258,7 @@ s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent 
     if (fstatat (dirfd (folder), item->d_name, &status, 0) != 0)
         return errno == ENOENT || errno == ELOOP || errno == ENOTDIR? 0: -errno;
     if (search->field->tags)
-        search->field->tags [id] = catalogue_time_tag (&status);
+        search->field->tags [id] = catalogue_places_tag (&status);
     return S_ISREG (status.st_mode)? s_match (search, (uint32_t) id, item->d_name, (uint64_t) status.st_size):
         0;
 }

@@ -1,10 +1,8 @@
-//  Where the files of a folder are kept on the local disk (block_data.h), for this server and for later ones.
-//
 //  The files of a field are one address space.  A list on the local disk says which part of it each file has.
-//  Files that are in the list keep their parts.  New files get parts behind all others, in random order: files
-//  that lie together are of different classes.  A file whose size or time of modification has changed is a
-//  new one, and what was kept of a file that has gone or changed is given up.  When most of the space is given
-//  up, the files get a new space, and the cache removes the old one when it needs the room.
+//  Files that are in the list keep their parts.  New files get parts behind all others, in random order:
+//  files that lie together are of different classes.  A file of another size or time of modification than
+//  before is a new one, and what was kept of a file that has gone or changed is given up.  When most of the
+//  space is given up, the files get a new space, and the cache removes the old one when it needs the room.
 //
 //  A file's path, size and time make its *owner* number, which the checksums of its bytes cover.  So a list
 //  that is wrong, because two servers wrote it at once or one was killed, costs reads, and no file gets
@@ -12,7 +10,7 @@
 //
 //  The list is a head and an entry for each file, in units, with one checksum over all.
 
-#include "catalogue_state.h"
+#include "catalogue_places.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -61,7 +59,7 @@ typedef struct {
 //  -- owners
 
 uint32_t
-catalogue_time_tag (const struct stat *status)
+catalogue_places_tag (const struct stat *status)
 {
     int64_t time [] = { status->st_mtim.tv_sec, status->st_mtim.tv_nsec };
     return (uint32_t) XXH3_64bits (time, sizeof time) | 1;
@@ -80,10 +78,10 @@ s_owner (const catalogue_t *self, uint32_t id, size_t field)
 }
 
 bool
-catalogue_is_unchanged (const catalogue_t *self, uint32_t id, size_t field, int fd)
+catalogue_places_is_unchanged (const catalogue_t *self, uint32_t id, size_t field, int fd)
 {
     struct stat status;
-    return fstat (fd, &status) == 0 && catalogue_time_tag (&status) == self->fields [field].tags [id]
+    return fstat (fd, &status) == 0 && catalogue_places_tag (&status) == self->fields [field].tags [id]
         && (uint64_t) status.st_size == catalogue_file_bytes (self, id, field);
 }
 
@@ -214,15 +212,6 @@ s_find (places_t *self)
     return 0;
 }
 
-//  What was kept of files that have gone, or have changed, is given up.
-static void
-s_give_up (const places_t *self, block_data_t *blocks)
-{
-    for (size_t item = 0; item < self->listed; item++)
-        if (!self->is_used [item] && self->entries [item].bytes > 0)
-            block_data_drop (blocks, self->entries [item].place, self->entries [item].bytes);
-}
-
 //  In the order of their owners, which is random.
 static void
 s_place_new (places_t *self)
@@ -317,8 +306,10 @@ s_open (places_t *self, field_t *field)
     if (self->new_count > 0 || self->listed != self->draft->self->sample_count)
         rc = s_save (self);
     field->blocks_rc = rc? 0: s_open_space (self, field);
-    if (field->blocks && !is_anew)
-        s_give_up (self, field->blocks);
+    //  What was kept of files that have gone, or have changed, is given up.
+    for (size_t item = 0; field->blocks && !is_anew && item < self->listed; item++)
+        if (!self->is_used [item] && self->entries [item].bytes > 0)
+            block_data_drop (field->blocks, self->entries [item].place, self->entries [item].bytes);
     return rc;
 }
 
@@ -339,7 +330,7 @@ s_take_tags (const draft_t *draft, size_t number)
 }
 
 bool
-catalogue_is_beside_cache (const draft_t *draft, size_t field)
+catalogue_places_are_beside (const draft_t *draft, size_t field)
 {
     struct stat status;
     return block_cache_is_open (draft->cache)
@@ -353,7 +344,7 @@ catalogue_places_find (draft_t *draft, size_t number)
     field_t *field = &draft->self->fields [number];
     if (s_take_tags (draft, number))
         return catalogue_fail_memory (draft);
-    if (catalogue_is_beside_cache (draft, number)) {
+    if (catalogue_places_are_beside (draft, number)) {
         field->blocks_rc = -CATALOGUE_BESIDE;
         return 0;
     }

@@ -78,15 +78,15 @@ typedef struct {
     store_t *store;                 //  in place of a folder: what its address names; NULL: a folder
     store_listing_t listing;        //  of the store, while the catalogue is made
     uint64_t *versions;             //  of the store, by sample: the object's, in the arena; NULL: a pack
-    block_data_t *list_blocks;      //  where its list is kept on the local disk, open so that it stays there;
-                                    //  of a folder, catalogue_places.c's
+    block_data_t *list_blocks;      //  where its list is kept on the local disk, open so that it stays
+                                    //  there; of a folder, catalogue_places.c's
     int64_t listed_s;               //  when, if it was found there; 0: now
     bool list_was_aside;            //  the disk did not answer: what is kept there stays
     block_data_t *blocks;           //  where its objects or files are kept; NULL: nowhere, for the reason
                                     //  blocks_rc
     int blocks_rc;
     uint64_t *places;               //  by sample: where the object or the file begins there
-    uint32_t *tags;                 //  of a folder that is kept, by sample: catalogue_time_tag
+    uint32_t *tags;                 //  of a folder that is kept, by sample: catalogue_places_tag
     companion_t *files;             //  by sample; NULL for field 0: its files are the samples
 } field_t;
 
@@ -211,15 +211,6 @@ void catalogue_listing_keep (const store_listing_t *listing, block_data_t *block
 int catalogue_listing_read (const draft_t *draft, const store_object_t *object, char **text_p);
 //  Notes every object's version, and frees the lists; finds where objects and files are kept.
 int catalogue_listing_finish (draft_t *draft);
-//  Finds where the files of a folder are kept (catalogue_places.c).
-int catalogue_places_find (draft_t *draft, size_t field);
-//  Whether the field's files lie on the file system of the local disk's cache itself.
-bool catalogue_is_beside_cache (const draft_t *draft, size_t field);
-//  Of a file's time of modification: it changes with it, but for one time in 2^31.  Never 0.
-struct stat;
-uint32_t catalogue_time_tag (const struct stat *status);
-//  Whether the open file of a sample, which is kept, is as it was when the catalogue was made.
-bool catalogue_is_unchanged (const catalogue_t *self, uint32_t id, size_t field, int fd);
 //  The fingerprint, 32 hexadecimal digits of XXH3-128, of what the state has hashed; frees the state.
 struct XXH3_state_s;
 void catalogue_fingerprint_end (struct XXH3_state_s *state, char text [33]);

@@ -13,7 +13,7 @@
 
 #include <xxhash.h>
 
-#include "catalogue_state.h"
+#include "catalogue_places.h"
 #include "pack_index.h"
 
 enum {
@@ -667,8 +667,8 @@ s_keep_files (const draft_t *draft)
         block_data_key_add (&key, root, version, pack->index.volumes [volume].bytes);
     }
     uint64_t bytes = pack_volume_place (pack, pack->index.volume_count);
-    pack->blocks_rc = catalogue_is_beside_cache (draft, 0)? -CATALOGUE_BESIDE: !is_known || bytes == 0? -EIO:
-        block_data_open (&pack->blocks, draft->cache, &key, bytes);
+    pack->blocks_rc = catalogue_places_are_beside (draft, 0)? -CATALOGUE_BESIDE: !is_known || bytes == 0?
+        -EIO: block_data_open (&pack->blocks, draft->cache, &key, bytes);
 }
 
 //  Their versions; their first blocks are checked.

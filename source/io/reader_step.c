@@ -1,5 +1,5 @@
 #include "reader_step.h"
-#include "catalogue_state.h"
+#include "catalogue_places.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,12 +41,6 @@ reader_span (uint64_t offset, size_t bytes)
 
 //  -- pins
 
-static uint8_t *
-s_memory (const reader_request_t *request)
-{
-    return request->kind == READER_RANGE? request->memory: request->buffer->bytes;
-}
-
 //  Where the request's memory begins in the file.
 static uint64_t
 s_place (const reader_request_t *request)
@@ -75,7 +69,7 @@ s_look_at_pins (reader_request_t *request)
     if (request->is_afresh)
         pins_drop (&request->pins, place, bytes);
     pins_gap_t gap = request->is_afresh? (pins_gap_t) { .begin = 0, .end = bytes }:
-        pins_read (&request->pins, place, bytes, s_memory (request));
+        pins_read (&request->pins, place, bytes, request->memory);
     progress->begin = progress->done = progress->unpinned_begin = gap.begin;
     progress->end = progress->unpinned_end = gap.end;
     request->pinned_bytes = bytes - (gap.end - gap.begin);
@@ -149,7 +143,8 @@ s_is_file_pinned (reader_request_t *request)
 }
 
 
-//  Copies what is on the local disk of what a range has to read; the rest is whole units.  False: there is none.
+//  Copies what is on the local disk of what a range has to read; the rest is whole units.  False: there is
+//  none.
 static bool
 s_look_on_disk (reader_request_t *request, const reader_file_t *file)
 {
@@ -175,8 +170,8 @@ s_look_on_disk (reader_request_t *request, const reader_file_t *file)
     return gap.begin < gap.end;
 }
 
-//  Copies a sample's file if all of it is on the local disk, where the rest of another one is not (for the same
-//  reason as above).
+//  Copies a sample's file if all of it is on the local disk, where the rest of another one is not (for the
+//  same reason as above).
 static bool
 s_is_file_on_disk (reader_request_t *request)
 {
@@ -205,7 +200,7 @@ s_may_be_kept (const reader_request_t *request)
     int rc;
     const block_data_t *blocks = catalogue_blocks (request->catalogue, request->field, &rc);
     return blocks && !block_data_is_aside (blocks)
-        && catalogue_is_unchanged (request->catalogue, request->id, request->field,
+        && catalogue_places_is_unchanged (request->catalogue, request->id, request->field,
             request->progress.descriptor);
 }
 

@@ -29,8 +29,8 @@ class KeptTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
         cls.near = other_file_system(cls.root)
         if not cls.near:
-            raise unittest.SkipTest("/dev/shm, /var/tmp and /run are on the file system of /tmp, or cannot be "
-                                    "written: this needs two file systems")
+            raise unittest.SkipTest("/dev/shm, /var/tmp and /run are on the file system of /tmp, or cannot "
+                                    "be written: this needs two file systems")
         cls.addClassCleanup(shutil.rmtree, cls.near, ignore_errors=True)
         cls.made = os.path.join(cls.root, "made")
         make_folder(cls.made, SAMPLES, sizes=((200, 320), (200, 320)), seed=harness.SEED)

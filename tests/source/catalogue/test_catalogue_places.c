@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "catalogue_state.h"
+#include "catalogue_places.h"
 #include "pattern.h"
 #include "scratch.h"
 #include "seed.h"
@@ -194,7 +194,7 @@ s_read (const world_t *world, server_t *server, uint32_t id)
     if (fd < 0)
         return;
     ssize_t bytes = read (fd, memory, sizeof memory);
-    bool is_unchanged = catalogue_is_unchanged (server->catalogue, id, 0, fd);
+    bool is_unchanged = catalogue_places_is_unchanged (server->catalogue, id, 0, fd);
     const file_t *seen = &server->walked [number], *now = &world->files [number];
     assert_int_equal (is_unchanged, seen->changed == now->changed && seen->bytes == now->bytes);
     server->is_stored [number] = is_unchanged;

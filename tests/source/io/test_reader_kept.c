@@ -1,6 +1,6 @@
-//  The reader over the cache on the local disk, with pins in front of it or without: the right bytes, only what
-//  is in neither is read, and what was read is kept; in every mode that the machine offers, whatever the disk
-//  does.
+//  The reader over the cache on the local disk, with pins in front of it or without: the right bytes, only
+//  what is in neither is read, and what was read is kept; in every mode that the machine offers, whatever the
+//  disk does.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -330,8 +330,8 @@ test_files (void **state)
     }
 }
 
-//  Guards: whatever the n-th result is, a request has the right bytes or an error, and nothing that is kept is
-//  wrong.
+//  Guards: whatever the n-th result is, a request has the right bytes or an error, and nothing that is kept
+//  is wrong.
 static void
 test_faults (void **state)
 {

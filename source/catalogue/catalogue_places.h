@@ -1,0 +1,27 @@
+/*  catalogue_places -- where the files of a folder are kept on the local disk (block_data.h), for this server
+ *  and for later ones.
+ *
+ *  happy path:     catalogue_places_tag of each file that is found .. catalogue_places_find .. of catalogue.h
+ *                  catalogue_blocks, catalogue_place and catalogue_owner .. catalogue_places_is_unchanged
+ *                  before what was read of a file is kept
+ *  failure modes:  a list on the disk that is damaged, or not there: the files get places anew.  No room, or
+ *                  a disk that does not answer: nothing is kept, and catalogue_blocks tells why.
+ *  Any thread, once the catalogue is made.
+ */
+#ifndef CATALOGUE_PLACES_H
+#define CATALOGUE_PLACES_H
+#include "catalogue_state.h"
+
+struct stat;
+
+//  Of a file's time of modification: it changes with that, but for one time in 2^31.  Never 0.
+uint32_t catalogue_places_tag (const struct stat *status);
+//  Finds where the field's files are kept, by the list on the local disk, and renews the list.  0, or -ENOMEM
+//  with the sentence.
+int catalogue_places_find (draft_t *draft, size_t field);
+//  Whether the field's files lie on the file system of the cache itself.
+bool catalogue_places_are_beside (const draft_t *draft, size_t field);
+//  Whether the open file of a sample is as it was when the catalogue was made.
+bool catalogue_places_is_unchanged (const catalogue_t *self, uint32_t id, size_t field, int fd);
+
+#endif
