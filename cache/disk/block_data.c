@@ -466,8 +466,9 @@ s_work_back (block_cache_request_t *request)
     request->begin = good < request->count? good * UNIT: request->bytes;
 }
 
-//  Reads all of the request without a thread, which would cost a copy and two turns of the scheduler.  False:
-//  something is not in the page cache, or not as it was written; then a thread looks.
+//  Reads all of the request without a thread, which would cost a copy and two turns of the scheduler, or sees
+//  that its first unit is not here.  False: something is not in the page cache, or not as it was written; then
+//  a thread looks.
 static bool
 s_take_from_memory (block_cache_request_t *request)
 {
@@ -476,6 +477,8 @@ s_take_from_memory (block_cache_request_t *request)
         || !s_read_from_memory (self->sums, request->sums, request->count * sizeof (uint32_t),
             s_sum_offset (request->first)))
         return false;
+    if (!request->sums [0])
+        return true;
     for (size_t index = 0; index < request->count; index++)
         if (!request->sums [index])
             return false;
