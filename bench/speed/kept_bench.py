@@ -78,7 +78,8 @@ class Limit:
             block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
             number = (block.parent if (block / "partition").exists() else block) / "dev"
             self.group.mkdir()
-            (self.group / "blkio.throttle.read_iops_device").write_text(f"{number.read_text().strip()} {reads}")
+            limit = self.group / "blkio.throttle.read_iops_device"
+            limit.write_text(f"{number.read_text().strip()} {reads}")
 
     def enter(self) -> None:
         if self.group:
@@ -174,8 +175,8 @@ def main() -> int:
               f"{'all' if name.startswith('far') else '' if name == 'pack' else f'{read:.3f}':>20}")
     rate = {name: [epochs.rate for epochs in measured] for name, measured in rounds.items()}
     for name in ("kept, later epochs", "again"):
-        print(f"{name}: {statistics.median(a / b for a, b in zip(rate[name], rate['pack'])):.3f} of the speed "
-              "of the pack")
+        of_pack = statistics.median(kept / pack for kept, pack in zip(rate[name], rate["pack"]))
+        print(f"{name}: {of_pack:.3f} of the speed of the pack")
     return 0
 
 

@@ -467,8 +467,8 @@ s_work_back (block_cache_request_t *request)
 }
 
 //  Reads all of the request without a thread, which would cost a copy and two turns of the scheduler, or sees
-//  that its first unit is not here.  False: something is not in the page cache, or not as it was written; then
-//  a thread looks.
+//  that its first unit is not here.  False: something is not in the page cache, or not as it was written;
+//  then a thread looks.
 static bool
 s_take_from_memory (block_cache_request_t *request)
 {
