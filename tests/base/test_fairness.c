@@ -247,6 +247,38 @@ test_shared_turns_are_split (void **state)
     fairness_destroy (&fairness);
 }
 
+//  How many turns of 100 ns another user has before this one, of that weight, which was charged for so much
+//  and is forgiven what is more than 1000 ns.
+static int
+s_turns_before_a_debtor (uint64_t charged_ns, uint32_t weight)
+{
+    fairness_t *fairness = s_of_weights ((const uint32_t []) { weight, 1 }, 2);
+    uint32_t user;
+    int turns = -1;
+    fairness_wait (fairness, 0);
+    fairness_done (fairness, fairness_serve (fairness, 0, 0, 0, 0), 0, charged_ns);
+    fairness_wait (fairness, 1);
+    fairness_forgive (fairness, 0, 1000);
+    do {
+        assert_true (fairness_next (fairness, 0, &user));
+        fairness_done (fairness, fairness_serve (fairness, user, 0, 0, 100), 100, 100);
+        turns++;
+    } while (user == 1);
+    fairness_destroy (&fairness);
+    return turns;
+}
+
+//  Must hold: a user that is forgiven owes the most that it may, for its weight; one that owes less owes that.
+static void
+test_a_debt_is_forgiven_down_to_the_most (void **state)
+{
+    (void) state;
+    assert_int_equal (s_turns_before_a_debtor (1000000, 1), 10);
+    assert_int_equal (s_turns_before_a_debtor (1000000, 2), 5);
+    assert_int_equal (s_turns_before_a_debtor (400, 1), 4);
+    assert_int_equal (s_turns_before_a_debtor (0, 1), 0);
+}
+
 int
 main (void)
 {
@@ -255,6 +287,7 @@ main (void)
         cmocka_unit_test (test_the_past_does_not_count),
         cmocka_unit_test (test_a_user_passed_over_counts_as_idle),
         cmocka_unit_test (test_shared_turns_are_split),
+        cmocka_unit_test (test_a_debt_is_forgiven_down_to_the_most),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
