@@ -467,6 +467,46 @@ status_tells_the_tenant (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Must hold: each tenant's counters are what its own jobs did.  Where no two tenants share a sample, they add
+//  up to the server's.
+static void
+a_tenant_is_told_what_its_jobs_did (void **state)
+{
+    (void) state;
+    uint64_t bad = UINT64_C (1) << 3 | UINT64_C (1) << 8 | UINT64_C (1) << 25;
+    const uint64_t dropped [] = { 2, 1, 0 };
+    simulation_options_t options = s_options ();
+    options.readable = simulation_is_readable;
+    options.context = &bad;
+    simulation_t *simulation = simulation_new (&options);
+    const char *const names [] = { NULL, "audio", "vision" };
+    for (uint32_t index = 0; index < 3; index++) {
+        simulated_job_t job = s_job (names [index]);
+        job.from = 20 * index;
+        job.to = 20 * index + 20;
+        assert_true (s_join (simulation, &job) >= 0);
+    }
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
+    json_int_t prepared = 0, delivered = 0;
+    for (size_t index = 0; index < 3; index++) {
+        json_int_t told_prepared, told_delivered, jobs, told_dropped;
+        json_t *tenant = json_array_get (json_object_get (status, "tenants"), index);
+        assert_int_equal (json_unpack (tenant, "{s:I, s:I, s:I, s:I}", "prepared", &told_prepared,
+            "delivered", &told_delivered, "jobs_total", &jobs, "dropped", &told_dropped), 0);
+        assert_int_equal (jobs, 1);
+        assert_int_equal (told_dropped, dropped [index]);
+        assert_int_equal (told_delivered, simulation_epoch (simulation, (int) index, 0)->count
+            + simulation_epoch (simulation, (int) index, 1)->count);
+        prepared += told_prepared;
+        delivered += told_delivered;
+    }
+    assert_int_equal (prepared, simulation_figure (simulation, "prepared"));
+    assert_int_equal (delivered, simulation_figure (simulation, "delivered"));
+    json_decref (status);
+    simulation_destroy (&simulation);
+}
+
 //  Of a client's job: "places", "alone" or "shared".
 static uint64_t
 s_sharing (simulation_t *simulation, int client, const char *key)
@@ -653,6 +693,7 @@ main (void)
         cmocka_unit_test (numbers_count_a_tenants_own),
         cmocka_unit_test (foreign_data_sets_are_unknown),
         cmocka_unit_test (status_tells_the_tenant),
+        cmocka_unit_test (a_tenant_is_told_what_its_jobs_did),
         cmocka_unit_test (sharing_is_told_of_own_jobs),
         cmocka_unit_test (what_is_drawn_together_is_shared_by_all),
         cmocka_unit_test (share_points_are_a_tenants_own),
