@@ -268,7 +268,7 @@ s_turns_before_a_debtor (uint64_t charged_ns, uint32_t weight)
     return turns;
 }
 
-//  Must hold: a user that is forgiven owes the most that it may, for its weight; one that owes less owes that.
+//  Must hold: a user that is forgiven owes the most that it may, for its weight; a smaller debt stays.
 static void
 test_a_debt_is_forgiven_down_to_the_most (void **state)
 {

@@ -467,8 +467,8 @@ status_tells_the_tenant (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: each tenant's counters are what its own jobs did.  Where no two tenants share a sample, they add
-//  up to the server's.
+//  Must hold: each tenant's counters are what its own jobs did.  Where tenants share no sample, they sum up
+//  to the server's.
 static void
 a_tenant_is_told_what_its_jobs_did (void **state)
 {
