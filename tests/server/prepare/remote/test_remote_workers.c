@@ -57,6 +57,8 @@ static sent_t s_sent [400];
 static size_t s_sent_count;
 static bool s_is_gone [PEERS];
 static size_t s_sent_bytes;         //  that a task is expected to have
+static wire_work_task_t s_sent_task;                    //  the last one
+static char s_sent_files [64];
 static const char *s_fingerprint;   //  of the data set, which workers say that they have; NULL: they do not
 
 static outbox_status_t
@@ -93,11 +95,12 @@ outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     size_t size, zmq_msg_t *last)
 {
     (void) router;
-    wire_work_task_t task;
-    assert_int_equal (size, sizeof task);
-    memcpy (&task, body, sizeof task);
+    assert_int_equal (size, sizeof s_sent_task);
+    memcpy (&s_sent_task, body, sizeof s_sent_task);
     assert_int_equal (zmq_msg_size (last), s_sent_bytes);
-    assert_int_equal (task.sizes [0], FILE_BYTES);
+    assert_int_equal (s_sent_task.sizes [0], FILE_BYTES);
+    assert_true (s_sent_bytes < sizeof s_sent_files);
+    snprintf (s_sent_files, sizeof s_sent_files, "%.*s", (int) s_sent_bytes, (char *) zmq_msg_data (last));
     zmq_msg_close (last);
     return s_keep (peer, kind, tag, "");
 }
@@ -320,6 +323,38 @@ a_task_goes_out_and_comes_back (void **state)
     for (size_t number = 3; number < 6; number++)
         assert_true (s_give (number));
     assert_false (s_give (6));
+}
+
+//  Must hold: a task has the key, the files and the rows that it was given.  A worker that reads the files by
+//  itself gets the rows alone, and a sum that tells it when its files are others, or stand in another order.
+static void
+a_task_has_all_that_was_given (void **state)
+{
+    (void) state;
+    const decoder_file_t files [] = {
+        { .bytes = (const uint8_t *) "0123456789", .size = FILE_BYTES, .rows = (const uint8_t *) "rows",
+            .rows_bytes = 4 },
+        { .bytes = (const uint8_t *) "abcdefg", .size = 7 } };
+    remote_task_t task = { .task = &s_server.done [0], .pipeline = s_server.pipeline, .files = 2,
+        .key = { .seed = 11, .round = 12, .id = 13, .occurrence = 14 }, .learns = true,
+        .sample = { .files = files, .warnings_max = 15 } };
+    s_fingerprint = "0123456789abcdef0123456789abcdef";
+    s_let_in (0, 2);
+    wire_work_task_t expected = { .seed = 11, .round = 12, .id = 13, .occurrence = 14, .pipeline = 1,
+        .files = 2, .warnings_max = 15, .flags = WIRE_WORK_LEARN, .rows_bytes = 4,
+        .sizes = { FILE_BYTES, 7 } };
+    s_sent_bytes = FILE_BYTES + 7 + 4;
+    assert_true (remote_workers_give (s_server.workers, &task, s_server.now_ms));
+    assert_memory_equal (&s_sent_task, &expected, sizeof expected);
+    assert_string_equal (s_sent_files, "0123456789abcdefgrows");
+    task.fingerprint = s_fingerprint;
+    task.learns = false;
+    expected.flags = WIRE_WORK_READ;
+    expected.checksum = FILE_BYTES + 2 * 7;         //  of the sums that are sizes here
+    s_sent_bytes = 4;
+    assert_true (remote_workers_give (s_server.workers, &task, s_server.now_ms));
+    assert_memory_equal (&s_sent_task, &expected, sizeof expected);
+    assert_string_equal (s_sent_files, "rows");
 }
 
 static void
@@ -790,7 +825,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        CASE (a_task_goes_out_and_comes_back), CASE (another_build_is_refused), CASE (checks_do_not_overlap),
+        CASE (a_task_goes_out_and_comes_back), CASE (a_task_has_all_that_was_given),
+        CASE (another_build_is_refused), CASE (checks_do_not_overlap),
         CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
         CASE (a_server_that_stood_still_loses_no_worker),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
