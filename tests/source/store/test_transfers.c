@@ -505,6 +505,21 @@ s_read_as_stream (store_t *store, const char *url, const store_persistence_t *ho
     return (int) got;
 }
 
+//  Lists all that the store has instead.
+static int
+s_read_list (store_t *store, const char *url, const store_persistence_t *how, uint8_t *memory)
+{
+    (void) url;
+    char error [900];
+    store_listing_t listing = { .text = NULL };
+    int rc = store_listing_fetch (&listing, store, how->patience_ms, NULL, error, sizeof error);
+    assert_true (rc || listing.count == PAGES);
+    store_listing_clear (&listing);
+    for (size_t at = 0; at < OBJECT_BYTES; at++)
+        memory [at] = (uint8_t) ('a' + at % 23);
+    return rc;
+}
+
 //  Reads with a profile's keys called "old", which were found wait_ms ago and are refused; the file has these
 //  now.
 static int
@@ -592,6 +607,14 @@ test_a_stream_with_other_keys (void **state)
     assert_int_equal (s_read_with_keys (self, s_read_as_stream, "old", "ExpiredToken", 0,
         &(store_persistence_t) { .patience_ms = 2000 }), -EKEYEXPIRED);
     assert_in_range (self->questions, 1, 3);
+}
+
+//  Guards: a list goes on with renewed keys too.
+static void
+test_a_list_with_other_keys (void **state)
+{
+    store_persistence_t how = { .patience_ms = 60000 };
+    assert_int_equal (s_read_with_keys (*state, s_read_list, "new", "ExpiredToken", 0, &how), 0);
 }
 
 //  Guards: the time in which keys are renewed is not taken from a long transfer's patience.
@@ -783,6 +806,7 @@ main (void)
         cmocka_unit_test_teardown (test_keys_that_end_twice, s_put_clock_right),
         cmocka_unit_test_teardown (test_keys_that_end_while_the_store_is_busy, s_put_clock_right),
         cmocka_unit_test (test_a_stream_with_other_keys),
+        cmocka_unit_test_teardown (test_a_list_with_other_keys, s_put_clock_right),
         cmocka_unit_test (test_patience_after_other_keys),
         cmocka_unit_test_teardown (test_patience_of_a_long_list, s_put_clock_right),
         cmocka_unit_test_teardown (test_patience_of_a_long_stream, s_put_clock_right),
