@@ -183,6 +183,44 @@ test_steps_follow_from_the_key (void **state)
         assert_true (equal [index] < IDS / 10);
 }
 
+//  Must hold: the same key draws the same steps in every version, of each operation.  So no probability,
+//  kind or magnitude of a policy's table changes unseen.  Where one is meant to change, test_augment.py
+//  compares it with torchvision, and the sums here follow.
+static void
+test_steps_of_other_versions (void **state)
+{
+    (void) state;
+    enum { IDS = 20000 };
+    static const struct { const char *name; operation_t operation; uint64_t sum; } golden [] = {
+        { "rand_augment", { .kind = OPERATION_RAND_AUGMENT,
+            .augment = { .steps = 2, .level = 9, .bins = BINS } }, UINT64_C (0x43b7ab7d91a1d2c8) },
+        { "trivial_augment_wide", { .kind = OPERATION_TRIVIAL_AUGMENT_WIDE, .augment = { .bins = BINS } },
+            UINT64_C (0x2ea0bb89ed46f702) },
+        { "imagenet", { .kind = OPERATION_AUTO_AUGMENT, .augment = { .policy = AUGMENT_IMAGENET } },
+            UINT64_C (0xec6c48e9ed6fbf1e) },
+        { "cifar10", { .kind = OPERATION_AUTO_AUGMENT, .augment = { .policy = AUGMENT_CIFAR10 } },
+            UINT64_C (0x0b3d77a232e595f2) },
+        { "svhn", { .kind = OPERATION_AUTO_AUGMENT, .augment = { .policy = AUGMENT_SVHN } },
+            UINT64_C (0xca50438136abbd17) }
+    };
+    for (size_t index = 0; index < sizeof golden / sizeof *golden; index++) {
+        uint64_t sum = UINT64_C (0xcbf29ce484222325);               //  FNV-1a, of numbers in place of bytes
+        for (uint64_t id = 0; id < IDS; id++) {
+            keyed_random_t random;
+            augment_step_t steps [AUGMENT_STEPS_MAX];
+            keyed_random_init (&random, &(pipeline_key_t) { .seed = 7, .id = id, .round = 1 }, 0, 4);
+            size_t count = augment_draw (&golden [index].operation, HEIGHT, WIDTH, &random, steps);
+            for (size_t step = 0; step < count; step++) {
+                sum = (sum ^ steps [step].kind) * UINT64_C (0x100000001b3);
+                sum = (sum ^ (uint64_t) llround (steps [step].magnitude * 1e6)) * UINT64_C (0x100000001b3);
+            }
+            sum = (sum ^ count) * UINT64_C (0x100000001b3);
+        }
+        if (sum != golden [index].sum)
+            fail_msg ("%s draws other steps: 0x%016" PRIx64, golden [index].name, sum);
+    }
+}
+
 int
 main (void)
 {
@@ -192,6 +230,7 @@ main (void)
         cmocka_unit_test (test_trivial_augment),
         cmocka_unit_test (test_auto_augment),
         cmocka_unit_test (test_steps_follow_from_the_key),
+        cmocka_unit_test (test_steps_of_other_versions),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
