@@ -172,6 +172,30 @@ s_animate (const file_t *still, uint32_t height, uint32_t width, uint32_t top, u
     return file;
 }
 
+//  Its image stands on a canvas of that size, which is black around it whatever was read before.
+static void
+s_assert_on_canvas (void *reader, const file_t *still, uint32_t height, uint32_t width, uint32_t top,
+    uint32_t left)
+{
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    file_t file = s_animate (still, height, width, top, left);
+    assert_int_equal (s_read (reader, still->bytes, still->size, NULL, &pixels, error), 0);
+    assert_int_equal (s_read (reader, file.bytes, file.size, NULL, &pixels, error), 0);
+    image_block_t exif = webp_reader.exif (reader);
+    assert_int_equal (exif.size, 4);
+    assert_memory_equal (exif.bytes, "exif", 4);
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++) {
+            bool is_image = row >= top && row < HEIGHT + top && column >= left && column < WIDTH + left;
+            const uint8_t *wanted = is_image? s_pixels [row - top] [column - left]:
+                (const uint8_t *) "\0\0\0";
+            assert_memory_equal (pixels.image.pixels + row * pixels.image.stride + column * COLOURS, wanted,
+                COLOURS);
+        }
+    free (file.bytes);
+}
+
 static void
 test_animations (void **state)
 {
@@ -180,19 +204,11 @@ test_animations (void **state)
     image_pixels_t pixels;
     void *reader = webp_reader.new ();
     s_draw (test_seed ());
-    file_t still = s_lossless (), file = s_animate (&still, HEIGHT + 10, WIDTH + 20, 4, 6);
-    assert_int_equal (s_read (reader, file.bytes, file.size, NULL, &pixels, error), 0);
-    image_block_t exif = webp_reader.exif (reader);
-    assert_int_equal (exif.size, 4);
-    assert_memory_equal (exif.bytes, "exif", 4);
-    for (uint32_t row = 0; row < HEIGHT + 10; row++)
-        for (uint32_t column = 0; column < WIDTH + 20; column++) {
-            bool is_image = row >= 4 && row < HEIGHT + 4 && column >= 6 && column < WIDTH + 6;
-            const uint8_t *wanted = is_image? s_pixels [row - 4] [column - 6]: (const uint8_t *) "\0\0\0";
-            assert_memory_equal (pixels.image.pixels + row * pixels.image.stride + column * COLOURS, wanted,
-                COLOURS);
-        }
-    free (file.bytes);
+    file_t still = s_lossless (), file;
+    s_assert_on_canvas (reader, &still, HEIGHT + 10, WIDTH + 20, 4, 6);
+    s_assert_on_canvas (reader, &still, HEIGHT, WIDTH + 20, 0, 6);
+    s_assert_on_canvas (reader, &still, HEIGHT + 10, WIDTH, 4, 0);
+    s_assert_on_canvas (reader, &still, HEIGHT, WIDTH, 0, 0);
     file = s_animate (&still, HEIGHT, WIDTH, 2, 0);     //  it leaves the canvas
     assert_int_equal (s_read (reader, file.bytes, file.size, NULL, &pixels, error), -EBADMSG);
     free (file.bytes);
