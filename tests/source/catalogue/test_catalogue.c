@@ -349,6 +349,32 @@ test_empty_classes_that_stay (void **state)
     assert_refused_with (&options, -ENODATA, "3 of the 3 class folders", "--extensions NAME=.flac");
 }
 
+//  Of one sample and two more classes, which have none.
+static void
+fingerprint_with_classes (void **state, const char *one, const char *other, char fingerprint [33])
+{
+    catalogue_options_t options = { .path = in (*state, ""), .allow_empty = true };
+    make_file (*state, "a/x.jpg", 1);
+    assert_int_equal (mkdir (in (*state, one), 0700) || mkdir (in (*state, other), 0700), 0);
+    catalogue_t *catalogue = open_with (&options);
+    assert_int_equal (catalogue_classes (catalogue), 3);
+    strcpy (fingerprint, catalogue_fingerprint (catalogue));
+    catalogue_destroy (&catalogue);
+    assert_int_equal (rmdir (in (*state, one)) || rmdir (in (*state, other)), 0);
+}
+
+//  Guards: other names with the same letters in a row are other classes.  A state has the fingerprint, which
+//  is the same in every version.
+static void
+test_fingerprint_has_the_classes (void **state)
+{
+    char first [33], other [33];
+    fingerprint_with_classes (state, "bc", "d", first);
+    fingerprint_with_classes (state, "b", "cd", other);
+    assert_string_not_equal (first, other);
+    assert_string_equal (first, "f0ed54b9bf7fd3caf906bc584e2adb45");
+}
+
 //  Guards: labels by another catalogue's classes, whatever its order; unknown ones are refused.
 static void
 test_classes_of_another (void **state)
@@ -594,6 +620,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_files_to_pack_in_place_of_class_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_without_images, begin, end),
         cmocka_unit_test_setup_teardown (test_empty_classes_that_stay, begin, end),
+        cmocka_unit_test_setup_teardown (test_fingerprint_has_the_classes, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_of_another, begin, end),
         cmocka_unit_test_setup_teardown (test_error_is_cut, begin, end),
         cmocka_unit_test_setup_teardown (test_cycle_of_links, begin, end),
