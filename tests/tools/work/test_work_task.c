@@ -1,0 +1,156 @@
+//  What a thread of `tureen work` does with a task: the files come with it, or are the worker's own if these
+//  are the server's.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "pack_index.h"
+#include "scratch.h"
+#include "work.h"
+
+enum { FILE_BYTES = 4 };
+
+typedef struct {
+    scratch_folder_t scratch;
+    const pipeline_t *pipeline;
+    catalogue_t *catalogue;             //  one sample: an image that no task reads, "abcd" and "wxyz"
+    void *worker;
+} play_t;
+
+static void
+s_make_file (const play_t *self, const char *folder, const char *name, const char *text)
+{
+    char path [200];
+    snprintf (path, sizeof path, "%s/%s", self->scratch.path, folder);
+    mkdir (path, 0700);
+    snprintf (path, sizeof path, "%s/%s/class", self->scratch.path, folder);
+    mkdir (path, 0700);
+    snprintf (path, sizeof path, "%s/%s/class/%s", self->scratch.path, folder, name);
+    FILE *file = fopen (path, "we");
+    assert_non_null (file);
+    fputs (text, file);
+    assert_int_equal (fclose (file), 0);
+}
+
+static int
+s_begin (void **state)
+{
+    play_t *self = calloc (1, sizeof *self);
+    char error [1024], paths [3] [80];
+    *state = self;
+    assert_true (scratch_begin (&self->scratch));
+    s_make_file (self, "data", "x.jpg", "no image");
+    s_make_file (self, "one", "x.txt", "abcd");
+    s_make_file (self, "other", "x.txt", "wxyz");
+    static const char *const names [] = { "data", "one", "other" };
+    for (size_t index = 0; index < 3; index++)
+        snprintf (paths [index], sizeof paths [index], "%s/%s", self->scratch.path, names [index]);
+    const catalogue_field_t fields [] = { { .name = "one", .path = paths [1] },
+        { .name = "other", .path = paths [2] } };
+    catalogue_options_t options = { .path = paths [0], .fields = fields, .field_count = 2 };
+    if (catalogue_open (&self->catalogue, &options, error, sizeof error))
+        fail_msg ("%s", error);
+    pipeline_source_t source = { .fields = { { "image", false }, { "one", false }, { "other", false } },
+        .count = 3 };
+    json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":["
+        "{\"field\":\"one\",\"as\":\"bytes\",\"length\":4},"
+        "{\"field\":\"other\",\"as\":\"bytes\",\"length\":4}]},{\"share\":true}]", 0, NULL);
+    if (pipeline_new (&self->pipeline, list, &source, NULL, 0, error, sizeof error))
+        fail_msg ("%s", error);
+    json_decref (list);
+    self->worker = work_task_worker_new ();
+    return self->worker? 0: -1;
+}
+
+static int
+s_end (void **state)
+{
+    play_t *self = *state;
+    work_task_worker_destroy (self->worker);
+    pipeline_destroy (&self->pipeline);
+    catalogue_destroy (&self->catalogue);
+    bool is_tidy = scratch_end (&self->scratch);
+    free (self);
+    return is_tidy? 0: -1;
+}
+
+//  A task with the bytes of its files.
+static work_task_t *
+s_task (const play_t *self, const char *bytes)
+{
+    work_task_t *task = work_task_new ();
+    task->pipeline = pipeline_hold (self->pipeline);
+    task->version_bytes = pipeline_version_bytes (self->pipeline);
+    task->wire = (wire_work_task_t) { .files = 2,
+        .sizes = { FILE_BYTES, strlen (bytes) - FILE_BYTES } };
+    zmq_msg_close (&task->bytes);
+    assert_int_equal (zmq_msg_init_size (&task->bytes, strlen (bytes)), 0);
+    memcpy (zmq_msg_data (&task->bytes), bytes, strlen (bytes));
+    return task;
+}
+
+//  A task of which the worker reads the files, which have these sums at the server.
+static work_task_t *
+s_task_to_read (const play_t *self, uint64_t id, const char *one, const char *other)
+{
+    work_task_t *task = s_task (self, "....");
+    task->catalogue = self->catalogue;
+    task->wire.id = id;
+    task->wire.flags = WIRE_WORK_READ;
+    task->wire.checksum = pack_index_checksum (one, FILE_BYTES)
+        + 2 * pack_index_checksum (other, FILE_BYTES);
+    return task;
+}
+
+//  Carries it out.  Ready: the version has both files, in their order.
+static void
+s_assert_outcome (const play_t *self, work_task_t *task, wire_work_outcome_t outcome, uint32_t file)
+{
+    work_task_carry_out (self->worker, task);
+    assert_int_equal (task->result.outcome, outcome);
+    assert_int_equal (task->result.file, file);
+    if (outcome == WIRE_WORK_READY) {
+        const uint8_t *one = memmem (task->version, task->version_bytes, "abcd", FILE_BYTES);
+        assert_non_null (one);
+        assert_non_null (memmem (one, task->version_bytes - (size_t) (one - task->version), "wxyz",
+            FILE_BYTES));
+    }
+    work_task_destroy (&task);
+}
+
+//  Must hold: each file of a task is prepared as the one that it is; the file at fault is named.
+static void
+test_files_that_come_with_a_task (void **state)
+{
+    const play_t *self = *state;
+    s_assert_outcome (self, s_task (self, "abcdwxyz"), WIRE_WORK_READY, 0);
+    s_assert_outcome (self, s_task (self, "abcdwxy"), WIRE_WORK_UNSUITABLE, 1);
+    s_assert_outcome (self, s_task (self, "abcdwxyz"), WIRE_WORK_READY, 0);
+}
+
+//  Must hold: files of the worker's own are taken only if they are the server's, each at its place; a sample
+//  that it does not have is unread.
+static void
+test_files_of_the_workers_own (void **state)
+{
+    const play_t *self = *state;
+    s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyz"), WIRE_WORK_READY, 0);
+    s_assert_outcome (self, s_task_to_read (self, 0, "wxyz", "abcd"), WIRE_WORK_UNREAD, 0);
+    s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyZ"), WIRE_WORK_UNREAD, 0);
+    s_assert_outcome (self, s_task_to_read (self, 1, "abcd", "wxyz"), WIRE_WORK_UNREAD, 0);
+    s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyz"), WIRE_WORK_READY, 0);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_files_that_come_with_a_task, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_files_of_the_workers_own, s_begin, s_end)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
