@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <jansson.h>
 
 //  Bytes of the well-formed UTF-8 sequence that text begins with: 1 to 4, or 0 where there is none.
 size_t utf8_sequence (const void *text, size_t size);
@@ -21,6 +23,23 @@ bool utf8_is_other_form (const char *left, const char *right);
 //  A copy with U+FFFD in place of every byte that belongs to no sequence.  malloc'ed, the caller's; never
 //  NULL.
 char *utf8_repaired (const char *text);
+//  The same as a JSON string.  The caller's; NULL: no memory.
+static inline json_t *
+utf8_json (const char *text)
+{
+    char *repaired = utf8_repaired (text);
+    json_t *string = json_string (repaired);
+    free (repaired);
+    return string;
+}
+
+//  A path as status shows it.  The caller's; NULL: no memory.
+static inline json_t *
+utf8_json_path (const char *path)
+{
+    json_t *string = json_string (path);
+    return string? string: json_string ("(not UTF-8)");
+}
 
 //  Unsafe to show is what ends a line, moves a terminal, or turns the writing's direction: controls,
 //  separators of lines and paragraphs, Unicode's Bidi_Control, and bytes that are no UTF-8.

@@ -16,7 +16,6 @@
 #include "audit_input.h"
 #include "complain.h"
 #include "file.h"
-#include "json_text.h"
 #include "location.h"
 #include "option.h"
 #include "pack.h"
@@ -233,7 +232,7 @@ s_json_parts (const audit_parts_t *parts)
     json_t *list = json_array ();
     for (size_t index = 0; index < parts->count; index++) {
         const audit_part_t *part = &parts->part [index];
-        json_t *entry = json_pack ("{s:o, s:I, s:I}", "file", json_text (part->name),
+        json_t *entry = json_pack ("{s:o, s:I, s:I}", "file", utf8_json (part->name),
             "samples_least", (json_int_t) part->samples_least,
             "samples_most", (json_int_t) part->samples_most);
         s_json_lags (entry, "own_phi2", part->own_phi2);
@@ -252,7 +251,7 @@ s_json_job (const audit_job_t *job)
     static const char *const once [] = { [AUDIT_ONCE] = "yes", [AUDIT_AT_MOST_ONCE] = "at_most",
         [AUDIT_NOT_ONCE] = "no" };
     json_t *object = json_pack ("{s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
-        "file", json_text (job->name), "epochs", (json_int_t) job->epochs,
+        "file", utf8_json (job->name), "epochs", (json_int_t) job->epochs,
         "unfinished", (json_int_t) job->unfinished, "samples", (json_int_t) job->samples,
         "exactly_once", once [job->once],
         "t5h5", s_json_figure (&job->t5h5), "pair_repeat", s_json_figure (&job->pair_repeat),
@@ -270,13 +269,13 @@ s_json_finding (const audit_t *audit, const audit_finding_t *finding)
     for (size_t index = 0; index < finding->epoch_count; index++)
         json_array_append_new (epochs, json_integer ((json_int_t) finding->epochs [index]));
     json_t *object = json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o}",
-        "file", json_text (audit_job (audit, finding->job)->name),
+        "file", utf8_json (audit_job (audit, finding->job)->name),
         "epoch", finding->epoch_count? json_integer ((json_int_t) finding->worst): json_null (),
         "epochs", epochs, "kind", audit_kind_name (finding->kind),
         "p", isnan (finding->p)? json_null (): json_real (finding->p),
-        "message", json_text (finding->text));
+        "message", utf8_json (finding->text));
     if (finding->other != finding->job)
-        json_object_set_new (object, "other", json_text (audit_job (audit, finding->other)->name));
+        json_object_set_new (object, "other", utf8_json (audit_job (audit, finding->other)->name));
     return object;
 }
 

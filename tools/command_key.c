@@ -16,7 +16,6 @@
 #include "client_keys.h"
 #include "complain.h"
 #include "file.h"
-#include "json_text.h"
 #include "option.h"
 #include "utf8.h"
 
@@ -394,7 +393,7 @@ s_print_json (const entries_t *entries, const char *server)
     json_t *keys = json_array (), *bad = json_array ();
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
-        json_t *name = json_text (entry->name);
+        json_t *name = utf8_json (entry->name);
         json_t *object = entry->reason? json_pack ("{s:o, s:s}", "file", name, "reason", entry->reason):
             json_pack ("{s:o, s:s, s:b, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
                 "operator", entry->certificate.is_operator, "worker", entry->certificate.is_worker,

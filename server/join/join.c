@@ -9,7 +9,7 @@
 #include "budget.h"
 #include "dataset_source.h"
 #include "job.h"
-#include "json_text.h"
+#include "utf8.h"
 #include "xalloc.h"
 
 //  Work of about a millisecond: bytes of frames, or samples of the data set, because a short frame can mean
@@ -49,7 +49,7 @@ s_is_at (const dataset_t *dataset, const char *name, const char *path, refusal_t
     if (!path)
         return true;
     const catalogue_t *catalogue = dataset_source_of (dataset)->catalogue;
-    json_t *text = xalloc_memory (json_text_of_path (catalogue_root (catalogue)));
+    json_t *text = xalloc_memory (utf8_json_path (catalogue_root (catalogue)));
     bool good = strcmp (json_string_value (text), path) == 0 || refuse (refusal, "unknown_dataset",
         "data set '%s' of this server is %s by now, and this client means %s: add that one under a name of "
         "its own (tureen add)", name, json_string_value (text), path);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
-#include "json_text.h"
+#include "utf8.h"
 #include "xalloc.h"
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
@@ -76,7 +76,7 @@ s_classes (const reply_joined_t *joined)
     json_t *classes = json_array ();
     size_t bytes = 2;
     for (size_t index = 0; index < joined->class_count && bytes <= CLASSES_BYTES_MAX; index++) {
-        json_t *name = json_text (joined->classes [index]);
+        json_t *name = utf8_json (joined->classes [index]);
         bytes += json_dumpb (name, NULL, 0, JSON_ENCODE_ANY) + (index > 0);
         s_need (json_array_append_new (classes, name) == 0);
     }
@@ -95,13 +95,13 @@ s_field (const reply_field_t *field)
     for (uint32_t index = 0; index < field->dimensions; index++) {
         s_need (json_array_append_new (shape, json_integer (field->shape [index])) == 0);
     }
-    s_put (object, "name", json_text (field->name));
-    s_put (object, "dtype", json_text (field->dtype));
+    s_put (object, "name", utf8_json (field->name));
+    s_put (object, "dtype", utf8_json (field->dtype));
     s_put (object, "shape", shape);
     s_put (object, "offset", s_number (field->offset));
     s_put (object, "sample_bytes", s_number (field->sample_bytes));
     if (field->lengths)
-        s_put (object, "lengths", json_text (field->lengths));
+        s_put (object, "lengths", utf8_json (field->lengths));
     return object;
 }
 
@@ -123,8 +123,8 @@ s_ring (const reply_joined_t *joined)
     if (!joined->ring_path)
         return json_null ();
     json_t *ring = json_object ();
-    s_put (ring, "path", json_text (joined->ring_path));
-    s_put (ring, "token", json_text (joined->ring_token));
+    s_put (ring, "path", utf8_json (joined->ring_path));
+    s_put (ring, "token", utf8_json (joined->ring_token));
     s_put (ring, "bytes", s_number ((uint64_t) joined->slots * joined->slot_bytes));
     return ring;
 }
@@ -145,9 +145,9 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "fields", s_fields (joined));
     s_put (object, "ring", s_ring (joined));
     s_put (object, "seed", s_number (joined->seed));
-    s_put (object, "fingerprint", json_text (joined->fingerprint));
-    s_put (object, "data", json_text (joined->data));
-    s_put (object, "run", json_text (joined->run));
+    s_put (object, "fingerprint", utf8_json (joined->fingerprint));
+    s_put (object, "data", utf8_json (joined->data));
+    s_put (object, "run", utf8_json (joined->run));
     s_put (object, "forked", json_boolean (joined->forked));
     s_put (object, "rank", json_integer (joined->rank));
     s_put (object, "world_size", json_integer (joined->world_size));
@@ -156,7 +156,7 @@ reply_joined (const reply_joined_t *joined)
         s_put (object, "node", json_integer (joined->node));
         s_put (object, "part_samples", s_number (joined->part_samples));
         s_put (object, "steps", s_number (joined->epoch_batches));
-        s_put (object, "partition", json_text (joined->partition));
+        s_put (object, "partition", utf8_json (joined->partition));
     }
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  the server's own text
@@ -170,8 +170,8 @@ static char *
 s_two_texts (const char *key, const char *text, const char *message)
 {
     json_t *object = json_object ();
-    s_put (object, key, json_text (text));
-    s_put (object, "message", json_text (message));
+    s_put (object, key, utf8_json (text));
+    s_put (object, "message", utf8_json (message));
     return s_finish (object);
 }
 
@@ -182,8 +182,8 @@ reply_error (const char *code, const char *message)
     if (strcmp (code, "version") != 0)
         return s_two_texts ("error", code, message);
     json_t *object = json_object (), *versions = json_array ();
-    s_put (object, "error", json_text (code));
-    s_put (object, "message", json_text (message));
+    s_put (object, "error", utf8_json (code));
+    s_put (object, "message", utf8_json (message));
     json_array_append_new (versions, json_integer (WIRE_VERSION));
     s_put (object, "versions", versions);
     return s_finish (object);
@@ -205,8 +205,8 @@ char *
 reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable)
 {
     json_t *object = json_object ();
-    s_put (object, "notice", json_text ("unreadable"));
-    s_put (object, "message", json_text (message));
+    s_put (object, "notice", utf8_json ("unreadable"));
+    s_put (object, "message", utf8_json (message));
     s_put (object, "samples", s_number (epoch_samples));
     s_put (object, "unreadable", unreadable);
     return s_finish (object);
@@ -226,7 +226,7 @@ s_lines (const char *text)
     while (*text) {
         size_t size = strcspn (text, "\n");
         char *line = xalloc_memory (strndup (text, size));
-        s_need (json_array_append_new (lines, json_text (line)) == 0);
+        s_need (json_array_append_new (lines, utf8_json (line)) == 0);
         free (line);
         text += size + (text [size] == '\n');
     }
@@ -237,8 +237,8 @@ char *
 reply_adding (bool is_ready, const char *text)
 {
     json_t *object = json_object ();
-    s_put (object, "state", json_text (is_ready? "ready": "opening"));
-    s_put (object, is_ready? "lines": "progress", is_ready? s_lines (text): json_text (text));
+    s_put (object, "state", utf8_json (is_ready? "ready": "opening"));
+    s_put (object, is_ready? "lines": "progress", is_ready? s_lines (text): utf8_json (text));
     return s_finish (object);
 }
 
@@ -257,12 +257,12 @@ reply_explained (const reply_explained_t *explained, const char *name, json_t *o
     s_put (object, "epoch", s_number (explained->epoch));
     s_put (object, "index", s_number_if (is_placed, explained->index));
     s_put (object, "row", s_number_if (is_placed, explained->row));
-    s_put (object, "name", json_text (name));
+    s_put (object, "name", utf8_json (name));
     s_put (object, "version", s_number_if (!explained->has_no_version, explained->version));
     s_put (object, "prepared_for", is_placed? json_integer (explained->prepared_for): json_null ());
     s_put (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
     if (explained->sharing)
-        s_put (object, "sharing", json_text (explained->sharing));
+        s_put (object, "sharing", utf8_json (explained->sharing));
     s_put (object, "operations", operations);
     return s_finish (object);
 }

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "dataset_source.h"
-#include "json_text.h"
+#include "utf8.h"
 
 //  ---- texts
 
@@ -213,11 +213,11 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
     json_t *fields = json_array (), *folders = json_array (), *labels = json_array ();
     for (size_t field = 0; field < catalogue_fields (catalogue); field++) {
         json_array_append_new (fields, json_string (catalogue_field_name (catalogue, field)));
-        json_array_append_new (folders, json_text_of_path (catalogue_folder (catalogue, field)));
+        json_array_append_new (folders, utf8_json_path (catalogue_folder (catalogue, field)));
     }
     for (size_t label = 0; label < catalogue_labels (catalogue); label++)
         json_array_append_new (labels, json_string (catalogue_label (catalogue, label)->name));
-    json_object_set_new (object, "path", json_text_of_path (catalogue_root (catalogue)));
+    json_object_set_new (object, "path", utf8_json_path (catalogue_root (catalogue)));
     if (source->listed_ms)
         json_object_set_new (object, "listed_seconds",
             json_real ((double) (clock_now_ms () - source->listed_ms) / 1000));
@@ -266,9 +266,9 @@ s_describe_warnings (const data_warnings_t *warnings, const json_t *datasets, js
     const char *text, *other;
     for (size_t index = 0; warnings && (text = data_warnings_text (warnings, index, &other)); index++)
         if (!other || s_is_listed (datasets, other))
-            json_array_append_new (list, json_text (text));
+            json_array_append_new (list, utf8_json (text));
     if (warnings && data_warnings_clipped_text (warnings, clipped))
-        json_array_append_new (list, json_text (clipped));
+        json_array_append_new (list, utf8_json (clipped));
     json_object_set_new (object, "warnings", list);
     json_object_set_new (object, "clipped_samples",
         json_integer (warnings? data_warnings_clipped (warnings): 0));

@@ -14,7 +14,6 @@
 #include "complain.h"
 #include "dataset_checks.h"
 #include "image_reader.h"
-#include "json_text.h"
 #include "machine.h"
 #include "option.h"
 #include "pack.h"
@@ -24,6 +23,7 @@
 #include "plural.h"
 #include "progress.h"
 #include "store.h"
+#include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
@@ -384,7 +384,7 @@ s_print_json (const char *target, const packing_result_t *result, uint64_t clipp
     char seed [24];
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
     json_t *object = json_pack ("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder",
-        json_text (target), "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
+        utf8_json (target), "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "with_rows", (json_int_t) result->with_rows, "rows_bytes", (json_int_t) result->rows_bytes,
         "clipped_samples", (json_int_t) clipped, "volumes", (json_int_t) result->volumes, "chunks",
         (json_int_t) result->chunks, "seed", seed,

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <jansson.h>
 #include "complain.h"
-#include "json_text.h"
 #include "option.h"
 #include "pack.h"
 #include "pack_report.h"
@@ -257,7 +256,7 @@ s_print_json (verify_t *self, double seconds)
     const pack_t *pack = catalogue_pack (self->catalogue);
     json_t *root = json_pack ("{s:b, s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O, s:O, s:O, s:o}",
         "good", s_is_good (self), "clipped_samples", (json_int_t) self->clipped.count,
-        "pack", json_text (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
+        "pack", utf8_json (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
         "samples", (json_int_t) pack_samples (pack), "chunk_samples", (json_int_t) pack_chunk_samples (pack),
         "volume_count", (json_int_t) pack_volumes (pack), "damaged", (json_int_t) self->damaged,
         "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes",
@@ -277,8 +276,8 @@ s_print_broken (const verify_t *self, const char *error)
         printf ("%s\n", utf8_visible (error, strlen (error), shown, sizeof shown));
         return;
     }
-    json_t *root = json_pack ("{s:b, s:o, s:o}", "good", false, "pack", json_text (self->path), "error",
-        json_text (error));
+    json_t *root = json_pack ("{s:b, s:o, s:o}", "good", false, "pack", utf8_json (self->path), "error",
+        utf8_json (error));
     json_dumpf (root, stdout, 0);
     putchar ('\n');
     json_decref (root);

@@ -11,9 +11,9 @@
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
-#include "json_text.h"
 #include "raw_prefetch.h"
 #include "tenant.h"
+#include "utf8.h"
 #include "version.h"
 #include "xalloc.h"
 
@@ -158,7 +158,7 @@ bad_tell_due (broker_t *self, int64_t now_ms)
 json_t *
 bad_describe (const bad_sample_t *bad)
 {
-    return json_pack ("{s:I,s:o}", "id", (json_int_t) bad->id, "reason", json_text (bad->reason));
+    return json_pack ("{s:I,s:o}", "id", (json_int_t) bad->id, "reason", utf8_json (bad->reason));
 }
 
 json_t *

@@ -6,8 +6,8 @@
 #include <string.h>
 #include "action.h"
 #include "catalogue.h"
-#include "json_text.h"
 #include "job.h"
+#include "utf8.h"
 #include "version.h"
 #include "xalloc.h"
 
@@ -570,7 +570,7 @@ patience_status (const broker_t *self, const dataset_t *dataset, int64_t now_ms)
         "failing", (json_int_t) patience->failing.count,
         "seconds", (double) (until_ms - patience->since_ms) / MS_A_SECOND,
         "patience", (double) s_patience_ms (self) / MS_A_SECOND, "reason",
-        json_text (patience->reason));
+        utf8_json (patience->reason));
 }
 
 void

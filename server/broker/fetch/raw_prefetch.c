@@ -19,7 +19,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "budget.h"
-#include "json_text.h"
 #include "lookahead.h"
 #include "raw_refcount.h"
 #include "tenant.h"

@@ -13,7 +13,6 @@
 #include <string.h>
 #include "budget.h"
 #include "job.h"
-#include "json_text.h"
 #include "xalloc.h"
 
 _Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX

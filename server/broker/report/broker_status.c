@@ -9,7 +9,6 @@
 #include "dispatch.h"
 #include "job.h"
 #include "job_life.h"
-#include "json_text.h"
 #include "lookahead.h"
 #include "patience.h"
 #include "raw_prefetch.h"

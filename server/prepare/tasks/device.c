@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <time.h>
-#include "json_text.h"
 #include "request.h"
+#include "utf8.h"
 
 enum {
     //  reads between two looks at the model
@@ -281,7 +281,7 @@ s_keys_status (const device_t *self)
     if (!self->store || !store_look_at_keys (self->store, &from, &keys))
         return json_null ();
     json_t *left = keys.ends_s? json_integer (keys.ends_s - (json_int_t) time (NULL)): json_null ();
-    json_t *trouble = *keys.trouble? json_text (keys.trouble): json_null ();    //  it may be cut
+    json_t *trouble = *keys.trouble? utf8_json (keys.trouble): json_null ();    //  it may be cut
     return json_pack ("{s:s, s:o, s:I, s:o}", "from", from, "seconds_left", left, "renewals",
         (json_int_t) keys.renewals, "trouble", trouble);
 }
