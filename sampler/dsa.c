@@ -1,5 +1,4 @@
 #include "dsa.h"
-#include "choice.h"
 #include "need.h"
 
 #include <assert.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 enum { DSA_MAGIC = 0x5d5a11e3, BLOCK = 512 };
+enum { NO_ID = 0xffffffff };            //  never a sample: ids are below a 32-bit count
 
 //  A job that takes no part in so many rounds leaves the path.
 enum { IDLE_ROUNDS = 64, IDLE_PART = 16 };
@@ -70,7 +70,7 @@ typedef struct {
     size_t head;                        //  no player before it lacks a sample
     size_t outside_end;                 //  E is what the vertices before this place hold
     uint64_t outside_size;
-    uint32_t barred;                    //  the id of E that was drawn last, or CHOICE_NO_ID
+    uint32_t barred;                    //  the id of E that was drawn last, or NO_ID
     uint32_t drawing [SAMPLER_JOBS_MAX];    //  the jobs that have a sample, and those of the offer
     size_t drawing_count;
     drawn_t drawn [SAMPLER_JOBS_MAX];
@@ -482,7 +482,7 @@ dsa_begin (dsa_t *self, const uint32_t *jobs, size_t count)
     round->player = NULL;
     round->outside_end = 0;
     round->outside_size = 0;
-    round->barred = CHOICE_NO_ID;
+    round->barred = NO_ID;
     round->drawing_count = round->drawn_count = 0;
     round->lacks = false;
 }
@@ -527,7 +527,7 @@ s_class_size (const round_t *round)
     return size;
 }
 
-//  E := A_m, of which id was drawn, or CHOICE_NO_ID.
+//  E := A_m, of which id was drawn, or NO_ID.
 static void
 s_set_aside (round_t *round, uint32_t id)
 {
@@ -580,11 +580,11 @@ s_find_class (round_t *round, random_t *random)
     }
     round->class = CLASS_VERTICES;
     round->class_size = s_class_size (round);
-    round->picked = CHOICE_NO_ID;
+    round->picked = NO_ID;
     s_take_part (round, random);
     round->lacks = !round->player->drew;
     if (round->drawing_count == round->first) {
-        s_set_aside (round, CHOICE_NO_ID);
+        s_set_aside (round, NO_ID);
         s_draw_alone (round, CLASS_LEAF, round->player->left - round->outside_size);
     }
     return true;
@@ -623,8 +623,8 @@ s_pick_of_vertices (dsa_t *self, random_t *random)
     for (; rank >= tree_vertex_size (tree, place); place++)
         rank -= tree_vertex_size (tree, place);
     round->picked_place = place;
-    round->picked = choice_pick (tree_vertex (tree, place), tree_vertex_size (tree, place),
-        self->sample_count, random);
+    round->picked = random_pick (random, tree_vertex (tree, place), tree_vertex_size (tree, place),
+        self->sample_count);
     return round->picked;
 }
 
@@ -637,12 +637,12 @@ dsa_pick (dsa_t *self, random_t *random)
     case CLASS_VERTICES:
         return s_pick_of_vertices (self, random);
     case CLASS_LEAF:
-        return choice_pick (tree_leaf (round->group->tree, round->player->place), round->class_size,
-            self->sample_count, random);
+        return random_pick (random, tree_leaf (round->group->tree, round->player->place), round->class_size,
+            self->sample_count);
     case CLASS_ALL:
         break;
     }
-    return choice_pick (demand_remaining (s_demand (self)), round->class_size, self->sample_count, random);
+    return random_pick (random, demand_remaining (s_demand (self)), round->class_size, self->sample_count);
 }
 
 //  Whether id is in E: the job at its end needed it as the round began, and does not have it in its leaf.  Of

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "choice.h"
 #include "demand.h"
 #include "dsa.h"
 #include "follow.h"
@@ -427,8 +426,8 @@ static uint32_t
 s_pick_of_all (sampler_t *self)
 {
     const demand_t *demand = self->round.drawing;
-    return choice_pick (demand_remaining (demand), demand_remaining_count (demand), self->sample_count,
-        &self->random);
+    return random_pick (&self->random, demand_remaining (demand), demand_remaining_count (demand),
+        self->sample_count);
 }
 
 uint32_t

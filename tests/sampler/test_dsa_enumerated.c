@@ -18,7 +18,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "choice.h"
 #include "effort.h"
 #include "published.h"
 #include "random.h"
@@ -94,7 +93,7 @@ s_dictated_ratio (random_t *random, uint64_t numerator, uint64_t denominator)
 }
 
 static uint32_t
-s_dictated_pick (const roaring_bitmap_t *set, uint64_t count, uint32_t universe, random_t *random)
+s_dictated_pick (random_t *random, const roaring_bitmap_t *set, uint64_t count, uint32_t universe)
 {
     uint32_t id = universe;
     assert_int_equal (count, roaring_bitmap_get_cardinality (set));
@@ -111,7 +110,7 @@ s_dictated_swap (tree_t *tree, size_t place)
 
 #define random_below s_dictated_below
 #define random_ratio s_dictated_ratio
-#define choice_pick s_dictated_pick
+#define random_pick s_dictated_pick
 #define tree_swap s_dictated_swap
 #include "dsa.c"
 #undef tree_swap

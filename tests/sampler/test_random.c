@@ -1,4 +1,4 @@
-/*  Guards: replayable numbers, and bounded ones that are exact.  */
+/*  Guards: replayable numbers, bounded ones that are exact, and uniform picks of a set.  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,6 +101,38 @@ test_ratio (void **state)
     }
 }
 
+enum { IDS_MAX = 64, CASES = 80, PICKS = 3000 };
+
+//  A pick is in the set and uniform over it, whether the set is dense or sparse.
+static void
+test_pick_is_uniform_over_the_set (void **state)
+{
+    (void) state;
+    const uint32_t strides [] = { 1, 3, 10, 100, 2000 };
+    const double limit = statistics_z_limit (CASES);
+    for (uint64_t seed = test_seed (), n = 0; n < CASES; n++, seed++) {
+        uint64_t model = seed;
+        random_t random = random_from_seed (seed);
+        uint32_t count = 1 + (uint32_t) test_below (&model, IDS_MAX);
+        uint32_t stride = strides [test_below (&model, 5)];
+        uint64_t counts [IDS_MAX] = { 0 };
+        roaring_bitmap_t *set = roaring_bitmap_create ();
+        for (uint32_t id = 0; id < count; id++)
+            roaring_bitmap_add (set, id * stride);
+        for (int pick = 0; pick < PICKS; pick++) {
+            uint32_t id = random_pick (&random, set, count, count * stride);
+            if (!roaring_bitmap_contains (set, id))
+                fail_msg ("seed %" PRIu64 ": picked %u, outside", seed, id);
+            counts [id / stride]++;
+        }
+        double z = count == 1? 0:
+            statistics_z_of_chi_square (statistics_chi_square_even (counts, count), count - 1.0);
+        if (fabs (z) > limit)
+            fail_msg ("seed %" PRIu64 ": z = %f", seed, z);
+        roaring_bitmap_free (set);
+    }
+}
+
 int
 main (void)
 {
@@ -110,6 +142,7 @@ main (void)
         cmocka_unit_test (test_below_is_even),
         cmocka_unit_test (test_below_is_exact_where_rejection_matters),
         cmocka_unit_test (test_ratio),
+        cmocka_unit_test (test_pick_is_uniform_over_the_set),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
