@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <jansson.h>
 #include "decode_request.h"
 #include "pipeline.h"
 
@@ -89,5 +90,25 @@ bool decoder_has_entropy (void);
 
 //  "JPEG, PNG, WebP, TIFF, raw bytes, NumPy .npy, audio (WAV, ...)": what this build reads; static.
 const char *decoder_formats (void);
+
+//  ---- what it does to a sample, in words (describe.c)
+
+//  What chance chooses for each operation, and what follows from the sample's size.  Nothing is decoded: the
+//  same functions that say it to a stage (geometry.h, stage_random) say it here.  Pure functions of what they
+//  are given; any thread.
+
+typedef struct {
+    pipeline_key_t shared_key, private_key;     //  of the two stages
+    uint32_t height, width;                     //  of the sample's images (decoder_size)
+} decoder_described_t;
+
+//  An array, one object for each operation of the list, in each view that it is done for, on each field that
+//  it is done on:
+//      {"op": "flip", "field": "image", "view": 0, "stage": "private", "parameters": {"flipped": true}}
+//  docs/protocol.md (EXPLAIN) has the parameters.  At most PIPELINE_OPERATIONS_MAX x PIPELINE_OUTPUTS_MAX.
+//  The caller's; or NULL where an operation cannot be done on images of this size, and error (of error_bytes
+//  > 0) says which.
+json_t *decoder_describe (const pipeline_t *pipeline, const decoder_described_t *sample, char *error,
+    size_t error_bytes);
 
 #endif

@@ -1,4 +1,6 @@
-#include "describe.h"
+//  What the operations of a pipeline do to one sample, in words: decoder_describe.
+
+#include "decoder.h"
 #include <assert.h>
 #include <stdio.h>
 #include "augment.h"
@@ -16,7 +18,7 @@ _Static_assert (OPERATION_COLOR_JITTER < OPERATION_PILLOW_GAUSSIAN_BLUR
 typedef struct {
     const pipeline_t *pipeline;
     const plan_t *plan;
-    const describe_sample_t *sample;
+    const decoder_described_t *sample;
     json_t *array;
     char *error;
     size_t error_bytes;
@@ -373,7 +375,7 @@ s_walk (walk_t *self, size_t begin, size_t end)
 }
 
 json_t *
-describe_operations (const pipeline_t *pipeline, const describe_sample_t *sample, char *error,
+decoder_describe (const pipeline_t *pipeline, const decoder_described_t *sample, char *error,
     size_t error_bytes)
 {
     assert (pipeline && sample && error && error_bytes > 0);

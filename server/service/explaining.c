@@ -6,7 +6,6 @@
 #include <string.h>
 #include "dataset_source.h"
 #include "decoder.h"
-#include "describe.h"
 #include "explain.h"
 #include "job.h"
 #include "reply.h"
@@ -64,7 +63,7 @@ s_fail (question_t *self, const char *format, ...)
 
 //  False: there is no explanation, and the reason takes its place.
 static bool
-s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
+s_find_size (question_t *self, decoder_t *decoder, decoder_described_t *sample)
 {
     const pipeline_t *pipeline = self->explanation.pipeline;
     catalogue_buffer_t buffer = { .bytes = NULL };
@@ -87,12 +86,12 @@ static void
 s_work (side_task_t *side_task, decoder_t *decoder)
 {
     question_t *self = (question_t *) side_task;
-    describe_sample_t sample = { .shared_key = self->explanation.shared_key,
+    decoder_described_t sample = { .shared_key = self->explanation.shared_key,
         .private_key = self->explanation.private_key };
     if (!s_find_size (self, decoder, &sample))
         return;
     char what [WHAT_BYTES], path [PATH_BYTES];
-    json_t *operations = describe_operations (self->explanation.pipeline, &sample, what, sizeof what);
+    json_t *operations = decoder_describe (self->explanation.pipeline, &sample, what, sizeof what);
     if (!operations) {
         s_fail (self, "%s", what);
         return;

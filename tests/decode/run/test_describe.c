@@ -1,6 +1,6 @@
-/*  test_describe -- what describe says of a sample against what was really done with it: an image in which
- *  every pixel says where it is goes through the stage, and what comes out must lie where the description has
- *  it.
+/*  test_describe -- what decoder_describe says of a sample against what was really done with it: an image in
+ *  which every pixel says where it is goes through the stage, and what comes out must lie where the
+ *  description has it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "blur.h"
 #include "colour.h"
 #include "decoder.h"
-#include "describe.h"
 #include "keyed_random.h"
 #include "pipelines.h"
 #include "plan.h"
@@ -28,7 +27,7 @@ typedef struct {
     decoder_t *decoder;
     uint8_t version [VERSION_MAX] __attribute__ ((aligned (64)));
     uint8_t outputs [PIPELINE_OUTPUTS_MAX] [OUTPUT_MAX];
-    describe_sample_t sample;
+    decoder_described_t sample;
     json_t *operations;
 } trial_t;
 
@@ -69,11 +68,11 @@ static void
 s_describe (trial_t *self, uint64_t seed)
 {
     char error [ERROR_BYTES];
-    self->sample = (describe_sample_t) { .height = HEIGHT, .width = WIDTH,
+    self->sample = (decoder_described_t) { .height = HEIGHT, .width = WIDTH,
         .shared_key = { .seed = seed, .round = 3, .id = 5 },
         .private_key = { .seed = seed + 1, .round = 7, .id = 5, .occurrence = (uint32_t) seed % 3 } };
     json_decref (self->operations);
-    self->operations = describe_operations (self->pipeline, &self->sample, error, sizeof error);
+    self->operations = decoder_describe (self->pipeline, &self->sample, error, sizeof error);
     if (!self->operations)
         fail_msg ("%s", error);
 }
@@ -592,8 +591,8 @@ test_corners (void **state)
     const pipeline_t *pipeline = pipeline_on ("[{'op':'resize','size':[40,30]},{'op':'views','count':10,"
         "'stack':true},{'op':'corner_crop','size':[9,7]},{'share':true}]", NULL);
     char error [ERROR_BYTES];
-    describe_sample_t sample = { .height = HEIGHT, .width = WIDTH };
-    json_t *operations = describe_operations (pipeline, &sample, error, sizeof error);
+    decoder_described_t sample = { .height = HEIGHT, .width = WIDTH };
+    json_t *operations = decoder_describe (pipeline, &sample, error, sizeof error);
     assert_int_equal (json_array_size (operations), 3 + 10);
     const json_t *last = json_object_get (json_array_get (operations, 3 + 6), "parameters");
     assert_true (json_is_true (json_object_get (last, "flipped")));
@@ -649,8 +648,8 @@ test_views_and_fields (void **state)
         pipeline_on ("[{'op':'decode','fields':['image','mask'],'max_pixels':4000},{'share':true},"
         "{'op':'color_jitter','hue':0.2},{'op':'center_crop','size':[8,8]}]", &source);
     char error [ERROR_BYTES];
-    describe_sample_t sample = { .height = HEIGHT, .width = WIDTH };
-    json_t *operations = describe_operations (pipeline, &sample, error, sizeof error);
+    decoder_described_t sample = { .height = HEIGHT, .width = WIDTH };
+    json_t *operations = decoder_describe (pipeline, &sample, error, sizeof error);
     assert_int_equal (json_array_size (operations), 2 + 1 + 2);
     assert_string_equal (json_string_value (json_object_get (json_array_get (operations, 4), "field")),
         "mask");
@@ -672,10 +671,10 @@ test_shared_stage (void **state)
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
         char error [ERROR_BYTES];
         s_describe (one, seed);
-        describe_sample_t sample = one->sample;
+        decoder_described_t sample = one->sample;
         sample.private_key = sample.shared_key;
         sample.shared_key = (pipeline_key_t) { .seed = 0 };
-        json_t *moved = describe_operations (other->pipeline, &sample, error, sizeof error);
+        json_t *moved = decoder_describe (other->pipeline, &sample, error, sizeof error);
         assert_true (json_equal (s_parameters (one, "random_resized_crop", 0),
             json_object_get (json_array_get (moved, 1), "parameters")));
         json_decref (moved);
@@ -691,8 +690,8 @@ test_unsuitable (void **state)
     (void) state;
     const pipeline_t *pipeline = pipeline_of ("[{'op':'random_crop','size':[64,64]},{'share':true}]");
     char error [ERROR_BYTES];
-    describe_sample_t sample = { .height = HEIGHT, .width = WIDTH };
-    assert_null (describe_operations (pipeline, &sample, error, sizeof error));
+    decoder_described_t sample = { .height = HEIGHT, .width = WIDTH };
+    assert_null (decoder_describe (pipeline, &sample, error, sizeof error));
     assert_non_null (strstr (error, "smaller than the random_crop of 64 x 64"));
     pipeline_destroy (&pipeline);
 }
@@ -704,9 +703,9 @@ test_excerpt (void **state)
     (void) state;
     const pipeline_t *pipeline = pipeline_of ("[{'op':'decode','as':'audio','channels':1,'dtype':'float32'},"
         "{'op':'excerpt','length':100,'place':'random'},{'share':true}]");
-    describe_sample_t sample = { .shared_key = { .seed = 1, .id = 2 } };
+    decoder_described_t sample = { .shared_key = { .seed = 1, .id = 2 } };
     char error [ERROR_BYTES];
-    json_t *operations = describe_operations (pipeline, &sample, error, sizeof error);
+    json_t *operations = decoder_describe (pipeline, &sample, error, sizeof error);
     keyed_random_t random;
     keyed_random_init (&random, &sample.shared_key, 0, 1);
     const json_t *entry = json_array_get (operations, 1);
