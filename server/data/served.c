@@ -12,7 +12,6 @@
 #include "budget.h"
 #include "clock.h"
 #include "complain.h"
-#include "dataset_checks.h"
 #include "file.h"
 #include "jpeg_row_index.h"
 #include "machine.h"
@@ -118,7 +117,7 @@ s_warn (const dataset_source_t *source, FILE *out)
     char unreadable [ERROR_BYTES];
     for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
         data_warnings_add (source->warnings, NULL, catalogue_doubt (catalogue, index));
-    if (dataset_checks_unreadable (catalogue, unreadable, sizeof unreadable))
+    if (data_warnings_unreadable (catalogue, unreadable, sizeof unreadable))
         data_warnings_add (source->warnings, NULL, unreadable);
     s_tell_warnings (source->warnings, out);
 }
@@ -970,18 +969,18 @@ served_open (served_sets_t *self, broker_t *broker, const options_t *options)
 static void
 s_warn_of_classes (const served_sets_t *self, size_t first, FILE *out)
 {
-    dataset_checks_classes_t *all = calloc (self->count + 1, sizeof *all);
+    data_warnings_classes_t *all = calloc (self->count + 1, sizeof *all);
     for (size_t index = 0; all && index < self->count; index++) {
         served_t *right = self->all [index];
         if (right->is_removed)
             continue;
-        all [index] = dataset_checks_classes_of (right->source.catalogue, right->wanted.name,
+        all [index] = data_warnings_classes_of (right->source.catalogue, right->wanted.name,
             right->classes_of);
         bool is_alike = index < first;
         for (size_t before = 0; before < index && !is_alike; before++) {
             served_t *left = self->all [before];
             char *text = NULL;
-            is_alike = all [before].catalogue && dataset_checks_classes_compare (&all [before], &all [index],
+            is_alike = all [before].catalogue && data_warnings_classes_compare (&all [before], &all [index],
                 &text);
             if (text) {
                 fprintf (out, "warning: %s\n", text);
@@ -992,7 +991,7 @@ s_warn_of_classes (const served_sets_t *self, size_t first, FILE *out)
         }
     }
     for (size_t index = 0; all && index < self->count; index++)
-        dataset_checks_classes_clear (&all [index]);
+        data_warnings_classes_clear (&all [index]);
     free (all);
 }
 

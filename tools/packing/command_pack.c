@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "complain.h"
-#include "dataset_checks.h"
+#include "data_warnings.h"
 #include "image_reader.h"
 #include "machine.h"
 #include "option.h"
@@ -360,7 +360,7 @@ s_warn (void *context, const catalogue_t *catalogue)
     progress_clear (&self->progress);
     for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
         fprintf (stderr, "tureen pack: warning: %s\n", catalogue_doubt (catalogue, index));
-    if (dataset_checks_unreadable (catalogue, text, sizeof text))
+    if (data_warnings_unreadable (catalogue, text, sizeof text))
         fprintf (stderr, "tureen pack: warning: %s\n", text);
 }
 

@@ -1,12 +1,16 @@
 /*  data_warnings -- what a person should know of a data set, for the log and for status: found when the
- *  server starts, or while samples are prepared.
+ *  server starts, or while samples are prepared; and what is probably a mistake in a data set, found before
+ *  the first job asks for it.
  *
- *  Owner: the broker's thread.
+ *  These are warnings: a file's name decides nothing when a sample is read, and two data sets may have some
+ *  classes in common by chance.
+ *  Owner: the broker's thread; what is looked for before the first job has no state: any thread.
  */
 #ifndef DATA_WARNINGS_H
 #define DATA_WARNINGS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "catalogue.h"
 
 typedef struct data_warnings data_warnings_t;
@@ -37,5 +41,31 @@ uint32_t data_warnings_clipped (const data_warnings_t *self);
 //  The sentence about them, with the first one's name and the number of the others so far.  False: there are
 //  none.
 bool data_warnings_clipped_text (const data_warnings_t *self, char text [DATA_WARNINGS_TEXT_BYTES]);
+
+//  ---- files that no image pipeline of this build can read
+
+//  By the files' names.  Writes to text what there is and the remedy, "this build cannot read 3 files as
+//  images: .."; false: there is none, and text is empty.
+bool data_warnings_unreadable (const catalogue_t *catalogue, char *text, size_t size);
+
+//  ---- classes that differ: one number may mean two classes, which no job can see
+
+//  A data set's classes in the order of their names' bytes.
+typedef struct {
+    const catalogue_t *catalogue;       //  lent, as the data set's name
+    const char *name;
+    uint32_t *sorted;                   //  owned; NULL: it has no classes
+    uint32_t count;
+    bool goes_by_others;                //  they are numbered by another data set's
+} data_warnings_classes_t;
+
+//  Without memory it has no classes, and there is no warning.
+data_warnings_classes_t data_warnings_classes_of (const catalogue_t *catalogue, const char *name,
+    bool goes_by_others);
+void data_warnings_classes_clear (data_warnings_classes_t *self);
+//  Whether they share at least half of the classes of either.  *text_p, the caller's: how they differ then,
+//  and the remedy; NULL: they do not, or there is no memory for it.
+bool data_warnings_classes_compare (const data_warnings_classes_t *left,
+    const data_warnings_classes_t *right, char **text_p);
 
 #endif

@@ -131,6 +131,21 @@ catalogue_samples (const catalogue_t *self)
     return 0;
 }
 
+uint32_t
+catalogue_classes (const catalogue_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+const char *
+catalogue_class_name (const catalogue_t *self, uint32_t class)
+{
+    (void) self;
+    (void) class;
+    return NULL;
+}
+
 //  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
 
 enum { HEADER_BYTES = 11, ROWS_BYTES = 9 };
