@@ -19,9 +19,9 @@
 #include "decoder.h"
 #include "file.h"
 #include "location.h"
+#include "machine.h"
 #include "option.h"
 #include "pipeline.h"
-#include "rlimits.h"
 
 enum {
     EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2,
@@ -435,7 +435,7 @@ s_write (const char *path, const pipeline_output_t *output, format_t format, con
     bool good = !ferror (file);
     good = fclose (file) == 0 && good;
     return good || complain ("prepare", "%s: cannot be written: %s%s", path, strerror (errno),
-        rlimits_remedy (errno));
+        machine_remedy (errno));
 }
 
 //  ---- one sample

@@ -6,8 +6,8 @@
 #include "command.h"
 #include "command_serve.h"
 #include "custom_sandbox.h"
+#include "machine.h"
 #include "option.h"
-#include "rlimits.h"
 
 static const struct {
     const char *name;
@@ -49,7 +49,7 @@ main (int argc, char **argv)
     //  Before anything that what it executes would inherit.
     if (strcmp (name, CUSTOM_SANDBOX_COMMAND) == 0)
         return custom_sandbox_run (argc - 1, argv + 1);
-    if (!rlimits_begin ())
+    if (!machine_begin ())
         return 1;
     for (size_t index = 0; index < COMMANDS; index++) {
         names [index] = s_commands [index].name;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "complain.h"
 #include "file.h"
-#include "rlimits.h"
+#include "machine.h"
 #include "state.h"
 
 #define READ_RECORD_MAGIC 0x52524543u
@@ -35,14 +35,14 @@ static bool
 s_fail_ids (const read_record_t *self)
 {
     return complain ("read", "--ids %s: %s%s", self->given.ids_path, strerror (errno),
-        rlimits_remedy (errno));
+        machine_remedy (errno));
 }
 
 static bool
 s_fail_state (const read_record_t *self, int error)
 {
     return complain ("read", "--state %s: %s%s; what it said before still holds", self->given.state_path,
-        strerror (error), rlimits_remedy (error));
+        strerror (error), machine_remedy (error));
 }
 
 //  --------------------------------------------------------------------------
@@ -57,7 +57,7 @@ s_load_state (read_record_t *self)
     if (rc == 0 && file_is_foreign (self->given.state_path))
         return complain ("read", "--state: '%s' " FILE_FOREIGN_WORDS, self->given.state_path);
     return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->given.state_path,
-        file_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
+        file_error (rc), rc == -EFBIG? "": machine_remedy (-rc));
 }
 
 //  Writes text to the fresh file, down to the disk.  0, or -errno.

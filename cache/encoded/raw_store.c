@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "rlimits.h"
+#include "machine.h"
 #include "xalloc.h"
 
 enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
@@ -428,7 +428,7 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     uint32_t given = 0;
     for (; given < request->sample_count; given++) {
         raw_sample_t *sample = request->samples [given];
-        sample->memory = rlimits_keep_headroom (malloc (sample->bytes? sample->bytes: 1));
+        sample->memory = machine_keep_headroom (malloc (sample->bytes? sample->bytes: 1));
         if (!sample->memory)
             break;
         self->memory_bytes += sample->bytes;

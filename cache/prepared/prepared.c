@@ -1,7 +1,7 @@
 #include "prepared.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "rlimits.h"
+#include "machine.h"
 #include "xalloc.h"
 
 enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKET_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1,
@@ -492,7 +492,7 @@ prepared_reserve (prepared_t *self, version_t *version)
         return false;
     //  Not posix_memalign: other blocks take the gaps that it frees around a block, and the next one does not
     //  fit there again.
-    version->block = rlimits_keep_headroom (malloc (version->bytes + MEMORY_ALIGNMENT - 1));
+    version->block = machine_keep_headroom (malloc (version->bytes + MEMORY_ALIGNMENT - 1));
     if (!version->block)
         return false;           //  tried again when something is freed
     version->memory = s_align (version->block);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include "rlimits.h"
+#include "machine.h"
 
 enum { IMAGE_COLOURS = 3, IMAGE_WIDE = 2 };
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -68,7 +68,7 @@ scratch_need (scratch_t *self, size_t bytes)
         return true;
     free (self->data);
     size_t whole = (bytes + SCRATCH_SLACK + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-    self->data = whole > bytes? rlimits_keep_headroom (aligned_alloc (SCRATCH_ALIGNMENT, whole)): NULL;
+    self->data = whole > bytes? machine_keep_headroom (aligned_alloc (SCRATCH_ALIGNMENT, whole)): NULL;
     self->bytes = self->data? bytes: 0;
     return self->data;
 }

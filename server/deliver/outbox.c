@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "instrument.h"
+#include "machine.h"
 #include "reply.h"
-#include "rlimits.h"
 
 //  Sending the first frame tells whether the peer exists and takes the message; the others cannot fail for
 //  that reason.
@@ -266,7 +266,7 @@ outbox_memory_take (outbox_memory_t *self)
         self->kept = end->next;
         self->kept_count--;
     }
-    uint8_t *block = end? end->block: rlimits_keep_headroom (calloc (1, self->block_bytes + sizeof *end));
+    uint8_t *block = end? end->block: machine_keep_headroom (calloc (1, self->block_bytes + sizeof *end));
     if (block && !end)
         *s_end_of (self, block) = (block_end_t) { .memory = self, .block = block };
     self->taken += block != NULL;

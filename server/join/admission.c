@@ -8,9 +8,9 @@
 #include "connection.h"
 #include "dataset_source.h"
 #include "job.h"
+#include "machine.h"
 #include "rank_gathering.h"
 #include "reply.h"
-#include "rlimits.h"
 #include "tenant.h"
 
 struct admission {
@@ -84,9 +84,9 @@ s_log_no_ring (const admission_t *self, const join_t *join, int rc)
     char why [128];
     if (rc == -EFBIG)
         snprintf (why, sizeof why, "the server's limit of file sizes is %llu bytes: raise it (ulimit -f, "
-            "LimitFSIZE=)", (unsigned long long) rlimits_file_bytes ());
+            "LimitFSIZE=)", (unsigned long long) machine_file_bytes ());
     else
-        snprintf (why, sizeof why, "%s%s", strerror (-rc), rlimits_remedy (-rc));
+        snprintf (why, sizeof why, "%s%s", strerror (-rc), machine_remedy (-rc));
     log_event (self->options.log, LOG_LEVEL_WARNING, "no_ring",
         LOG_FIELDS (LOG_TEXT ("dataset", join->request.dataset)),
         "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which "

@@ -26,7 +26,6 @@
 #include "options.h"
 #include "plural.h"
 #include "receive_quota.h"
-#include "rlimits.h"
 #include "serve.h"
 #include "served.h"
 #include "service.h"
@@ -260,9 +259,9 @@ s_start_tasks (server_t *self)
     bool is_short = !path && (rc == -EAGAIN || rc == -ENOMEM);
     if (is_short)
         return s_complain_shortage ("cannot start the threads that read and prepare");
-    if (*rlimits_remedy (-rc) && !path)
+    if (*machine_remedy (-rc) && !path)
         return complain ("serve", "cannot start the threads that read and prepare: %s%s", strerror (-rc),
-            rlimits_remedy (-rc));
+            machine_remedy (-rc));
     return s_complain_errno (path? path: "cannot start the threads that read and prepare");
 }
 
@@ -374,12 +373,12 @@ static bool
 s_allows_files (const options_t *options)
 {
     char file [SIZE_BYTES], memory [SIZE_BYTES];
-    if (rlimits_file_bytes () >= options->operation_bytes)
+    if (machine_file_bytes () >= options->operation_bytes)
         return true;
     return complain ("serve", "an operation may need a file of %s (--operation-memory), and the limit of "
         "file sizes is %s: raise it (ulimit -f, LimitFSIZE=), or lower --operation-memory",
         served_size_text (options->operation_bytes, memory, sizeof memory),
-        served_size_text (rlimits_file_bytes (), file, sizeof file));
+        served_size_text (machine_file_bytes (), file, sizeof file));
 }
 
 //  0; -EINTR: the server is to end; or another -errno, and the reason is on standard error.
@@ -601,10 +600,10 @@ s_announce (const server_t *self)
     char size [32];
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         served_size_text (self->options.cache_bytes, size, sizeof size), self->options.policy);
-    if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
+    if (machine_file_bytes () < machine_memory_bytes ("") / 4)
         printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs with larger windows "
             "of batches get them through the socket, which costs copies\n",
-            served_size_text (rlimits_file_bytes (), size, sizeof size));
+            served_size_text (machine_file_bytes (), size, sizeof size));
     const char *of_files = tasks_reading_mode (self->tasks, false),
         *of_stores = tasks_reading_mode (self->tasks, true);
     const char *direct = !of_files? "": tasks_reads_direct (self->tasks)? " and O_DIRECT":

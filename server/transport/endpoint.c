@@ -13,7 +13,7 @@
  *  answers at it.
  */
 #include "endpoint.h"
-#include "rlimits.h"
+#include "machine.h"
 #include "runtime_folder.h"
 
 #include <arpa/inet.h>
@@ -499,7 +499,7 @@ s_sign (const endpoint_t *self)
     if (ftruncate (self->lock_fd, 0) == 0 && pwrite (self->lock_fd, text, (size_t) length, 0) == length)
         return 0;
     return s_fail (self, -EIO, "cannot write to the lock file '%s'%s", self->lock_path,
-        rlimits_file_bytes () < (uint64_t) length? rlimits_remedy (EFBIG):
+        machine_file_bytes () < (uint64_t) length? machine_remedy (EFBIG):
         ": free space, or listen elsewhere");
 }
 

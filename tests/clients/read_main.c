@@ -1,6 +1,6 @@
 //  `tureen read` alone, without a server in the same binary.
 #include "command.h"
-#include "rlimits.h"
+#include "machine.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,5 +25,5 @@ clock_nanosleep (clockid_t clock, int flags, const struct timespec *time, struct
 int
 main (int argc, char **argv)
 {
-    return rlimits_begin ()? command_read (argc, argv): 1;
+    return machine_begin ()? command_read (argc, argv): 1;
 }

@@ -16,12 +16,12 @@
 #include <unistd.h>
 #include "complain.h"
 #include "file.h"
+#include "machine.h"
 #include "option.h"
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
-#include "rlimits.h"
 #include "transfers.h"
 #include "unpack_labels.h"
 
@@ -247,7 +247,7 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
             progress_clear (&self->meter.progress);
             complain ("unpack", "cannot write '%s' of the field '%s': %s%s",
                 pack_report_name (self->catalogue, sample->id, field, name),
-                catalogue_field_name (self->catalogue, field), strerror (-rc), rlimits_remedy (-rc));
+                catalogue_field_name (self->catalogue, field), strerror (-rc), machine_remedy (-rc));
             self->fatal = s_is_fatal (rc)? rc: 0;
             return false;
         }
@@ -311,7 +311,7 @@ s_write_labels (unpack_t *self, const char **name_p)
     if (folder >= 0 && folder != self->folder)
         close (folder);
     return rc == 0 || complain ("unpack", "cannot write the labels: %s%s",
-        rc == -EINVAL? "they fit neither labels.tsv nor labels.jsonl": strerror (-rc), rlimits_remedy (-rc));
+        rc == -EINVAL? "they fit neither labels.tsv nor labels.jsonl": strerror (-rc), machine_remedy (-rc));
 }
 
 //  Names of classes are in no file of a sample.

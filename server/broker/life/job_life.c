@@ -11,8 +11,8 @@
 #include "dispatch.h"
 #include "history.h"
 #include "job.h"
+#include "machine.h"
 #include "raw_prefetch.h"
-#include "rlimits.h"
 #include "steps.h"
 #include "tenant.h"
 #include "xalloc.h"
@@ -667,7 +667,7 @@ s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
             job->draw.batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot,
                 .index = index };
     }
-    return client_life_new (job, join, now_ms) && rlimits_leave_headroom ();
+    return client_life_new (job, join, now_ms) && machine_leave_headroom ();
 }
 
 static void

@@ -18,7 +18,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "custom_sandbox.h"
-#include "rlimits.h"
+#include "machine.h"
 #include "utf8.h"
 
 enum { PROTOCOL = 1, MESSAGE_BYTES_MAX = 4096, LINE_BYTES = 120, SHOWN_BYTES = 120, ALIGNMENT = 64,
@@ -343,7 +343,7 @@ s_read_greeting (custom_process_t *self, char *error, size_t error_bytes)
 static custom_status_t
 s_status (int rc, char *error, size_t error_bytes)
 {
-    snprintf (error, error_bytes, "%s%s", strerror (-rc), rlimits_remedy (-rc));
+    snprintf (error, error_bytes, "%s%s", strerror (-rc), machine_remedy (-rc));
     bool is_short = rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
     return is_short? CUSTOM_NO_MEMORY: CUSTOM_FAILED;
 }

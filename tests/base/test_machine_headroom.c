@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <cmocka.h>
-#include "rlimits.h"
+#include "machine.h"
 
-//  What rlimits_keep_headroom and rlimits_leave_headroom say under a limit.  Nothing else asks for memory
+//  What machine_keep_headroom and machine_leave_headroom say under a limit.  Nothing else asks for memory
 //  meanwhile.
 typedef struct {
     void *kept;
@@ -23,7 +23,7 @@ s_under (bool is_data, rlim_t bytes, void *memory)
     assert_int_equal (is_data? getrlimit (RLIMIT_DATA, &before): getrlimit (RLIMIT_AS, &before), 0);
     limit = (struct rlimit) { bytes, before.rlim_max };
     assert_int_equal (is_data? setrlimit (RLIMIT_DATA, &limit): setrlimit (RLIMIT_AS, &limit), 0);
-    answer_t answer = { rlimits_keep_headroom (memory), rlimits_leave_headroom () };
+    answer_t answer = { machine_keep_headroom (memory), machine_leave_headroom () };
     assert_int_equal (is_data? setrlimit (RLIMIT_DATA, &before): setrlimit (RLIMIT_AS, &before), 0);
     return answer;
 }
@@ -37,7 +37,7 @@ test_without_a_limit (void **state)
     assert_ptr_equal (answer.kept, memory);
     assert_true (answer.is_left);
     free (memory);
-    assert_null (rlimits_keep_headroom (NULL));
+    assert_null (machine_keep_headroom (NULL));
 }
 
 static void
