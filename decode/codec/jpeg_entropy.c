@@ -8,7 +8,6 @@
 #include "image.h"
 #include "jpeg_rows.h"
 #include "loops.h"
-#include "simd.h"
 
 enum { JPEG_ENTROPY_MAGIC = 0x6a656e74, TABLES = NUM_HUFF_TBLS };
 //  No DC value of so many blocks overflows (JPEG_DC_MAX).
@@ -291,7 +290,7 @@ s_begin (jpeg_entropy_t *self)
 {
     self->has_failed = false;
     self->asked_for = self->column = 0;
-    self->loops = &simd_loops ()->jpeg;
+    self->loops = &loops_chosen ()->jpeg;
     self->is_tail = self->points && self->told == 1;
     s_await_point (self);
     if (!self->points || self->told == 1) {

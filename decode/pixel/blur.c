@@ -4,7 +4,6 @@
 #include <string.h>
 #include "instrument.h"
 #include "loops.h"
-#include "simd.h"
 
 enum {
     BLOCK_COLUMNS = 512,            //  that are convolved together
@@ -113,7 +112,7 @@ void
 blur_convolve (const image_t *source, const blur_kernel_t *across, const blur_kernel_t *down, uint8_t *target)
 {
     assert (source->height && source->width);
-    block_t block = { .source = source, .loops = &simd_loops ()->blur, .across = across, .down = down };
+    block_t block = { .source = source, .loops = &loops_chosen ()->blur, .across = across, .down = down };
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     for (block.begin = 0; block.begin < source->width; block.begin = block.end) {
         block.end = block.begin + BLOCK_COLUMNS;
@@ -156,7 +155,7 @@ blur_field (float *field, uint32_t height, uint32_t width, const blur_kernel_t *
     const blur_kernel_t *down, float *room)
 {
     assert (height && width);
-    const blur_loops_t *loops = &simd_loops ()->blur;
+    const blur_loops_t *loops = &loops_chosen ()->blur;
     const float *taps [BLUR_KERNEL_MAX];
     for (uint32_t row = 0; row < height; row++) {
         for (uint32_t tap = 0; tap <= 2 * down->half; tap++)
@@ -261,7 +260,7 @@ blur_boxes (const image_t *source, double radius, scratch_t *room, uint8_t *targ
 {
     assert (source->height && source->width);
     assert (radius >= 0 && radius <= BLUR_RADIUS_MAX);
-    const blur_loops_t *loops = &simd_loops ()->blur;
+    const blur_loops_t *loops = &loops_chosen ()->blur;
     blur_box_t box = s_box (radius);
     uint32_t rows = source->height < BOX_ROWS? source->height: BOX_ROWS;
     if (!scratch_need (room, image_bytes (rows, source->width, source->channels)))

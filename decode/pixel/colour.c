@@ -3,7 +3,6 @@
 #include <string.h>
 #include "instrument.h"
 #include "loops.h"
-#include "simd.h"
 
 //  All colours but black, white and grey are at their ends with less; with more, infinity times 0 would be no
 //  number.
@@ -139,7 +138,7 @@ void
 colour_begin (colour_pass_t *self, const colour_program_t *program, size_t steps)
 {
     assert (steps <= program->count);
-    self->loops = &simd_loops ()->colour;
+    self->loops = &loops_chosen ()->colour;
     self->count = 0;
     size_t tables = 0;
     for (const colour_step_t *step = program->steps; step < program->steps + steps; step++) {
@@ -354,7 +353,7 @@ colour_sharpen (const image_t *source, double factor, uint8_t *target, size_t st
 {
     assert (source->channels == IMAGE_COLOURS && source->height && source->width);
     assert (factor >= 0);
-    const colour_loops_t *loops = &simd_loops ()->colour;
+    const colour_loops_t *loops = &loops_chosen ()->colour;
     size_t row_bytes = image_bytes (1, source->width, IMAGE_COLOURS);
     float blend = (float) (factor < s_factor_max? factor: s_factor_max);
     for (uint32_t row = 0; row < source->height; row++, target += stride) {

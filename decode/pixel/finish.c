@@ -4,7 +4,6 @@
 #include <string.h>
 #include "instrument.h"
 #include "loops.h"
-#include "simd.h"
 
 //  Smaller images make batches that stay in the caches until the client reads them.  From here on streaming
 //  wins: it saves reading what is overwritten.
@@ -238,7 +237,7 @@ static const finish_loops_t *
 s_loops (void)
 {
 #ifdef TUREEN_AVX2
-    if (simd_level () >= SIMD_AVX2)
+    if (loops_level () >= LOOPS_AVX2)
         return &finish_loops_avx2;
 #endif
     return &s_portable;

@@ -7,7 +7,7 @@
  *      normalised      (v / 255 - mean) / std; of a reciprocal format v * (1 / 255), as torchvision's v2
  *      else            v
  *  and is then rounded to the dtype, to nearest, ties to even.  It depends on value and channel alone, so a
- *  format holds all 256 results of each channel; every version of the inner loops (simd.h) gives the same
+ *  format holds all 256 results of each channel; every version of the inner loops (loops.h) gives the same
  *  bytes.
  *  A format is immutable once made; any thread.
  */

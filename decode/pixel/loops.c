@@ -1,5 +1,6 @@
 #include "loops.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define likely(x) __builtin_expect (!!(x), 1)
@@ -433,3 +434,39 @@ const loops_t loops_portable =
     .elastic = { s_look, s_mix },
     .jpeg = { s_walk, s_decode }
 };
+
+//  ---- which of them
+
+#ifndef TUREEN_LOOPS_AVX2
+int
+loops_has (loops_level_t level)
+{
+#ifdef TUREEN_AVX2
+    //  Reads what the compiler's runtime asked the processor at the start.  The loops use FMA, BMI2 and F16C
+    //  too; F16C came before AVX2, so it is there.
+    if (level == LOOPS_AVX2)
+        return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma")
+            && __builtin_cpu_supports ("bmi2");
+#endif
+    return level == LOOPS_PORTABLE;
+}
+
+loops_level_t
+loops_level (void)
+{
+    if (!loops_has (LOOPS_AVX2))
+        return LOOPS_PORTABLE;
+    const char *wish = getenv ("TUREEN_SIMD");
+    return wish && strcmp (wish, "portable") == 0? LOOPS_PORTABLE: LOOPS_AVX2;
+}
+
+const loops_t *
+loops_chosen (void)
+{
+#ifdef TUREEN_AVX2
+    if (loops_level () == LOOPS_AVX2)
+        return &loops_avx2;
+#endif
+    return &loops_portable;
+}
+#endif

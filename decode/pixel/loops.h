@@ -1,5 +1,5 @@
-/*  loops -- the inner loops that exist twice: for every machine, and for newer ones (simd.h), with the same
- *  bytes.
+/*  loops -- the inner loops that exist twice: for every machine, and for newer ones, with the same bytes; and
+ *  which of them this machine and the environment allow, asked once a call.
  *
  *  Those of `loops_t` are plain C: loops.c, compiled twice.  Those of blur, colour and remap have no branch
  *  that keeps compilers from making vectors of them.  Integers are the same on all machines, and floats are
@@ -7,8 +7,9 @@
  *  product and a sum together wherever it is computed.  Those of finish and resize for newer machines are
  *  written out: finish_avx2.c, resize_avx2.c.
  *
- *  For blur, colour, remap and jpeg_entropy, which take simd_loops, and for finish and resize, which ask for
- *  the simd_level.
+ *  For blur, colour, remap and jpeg_entropy, which take loops_chosen, and for finish and resize, which ask
+ *  for the loops_level.  TUREEN_SIMD=portable in the environment keeps to portable C, for tests and for
+ *  finding faults.
  */
 #ifndef LOOPS_H
 #define LOOPS_H
@@ -161,6 +162,18 @@ typedef struct loops {
 
 extern const loops_t loops_portable;
 extern const loops_t loops_avx2;        //  in builds with TUREEN_AVX2
+
+//  ---- which of them
+
+typedef enum { LOOPS_PORTABLE, LOOPS_AVX2, LOOPS_LEVELS } loops_level_t;
+
+//  The best level of this machine that the environment allows.  It looks every time: some tens of
+//  nanoseconds, cheap enough for a call a row.  Any thread.
+loops_level_t loops_level (void);
+//  The loops of that level.
+const loops_t *loops_chosen (void);
+//  Whether this machine has it, for tests that run every level.
+int loops_has (loops_level_t level);
 
 //  ---- finish: one row, whatever the format, with AVX2, FMA and F16C
 //

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "instrument.h"
 #include "loops.h"
-#include "simd.h"
 
 //  Pillow's fixed point: so many bits behind the point, for coordinates of less than FIXED_LIMIT.
 enum { FIXED_BITS = 16, FIXED_ONE = 1 << FIXED_BITS, FIXED_LIMIT = 32768 };
@@ -391,7 +390,7 @@ remap_elastic (const remap_elastic_t *self, const image_t *source, uint8_t *targ
 {
     assert (source->height && source->width);
     assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
-    const elastic_loops_t *loops = &simd_loops ()->elastic;
+    const elastic_loops_t *loops = &loops_chosen ()->elastic;
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     for (uint32_t row = 0; row < source->height; row++, target += row_bytes) {
         s_run_row (self, source, loops, row, target);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "instrument.h"
 #include "loops.h"
-#include "simd.h"
 
 enum { RESIZE_MAGIC = 0x7e512e01 };
 
@@ -328,7 +327,7 @@ s_copy (const image_t *source, uint8_t *target, size_t target_stride)
 static bool
 s_turns (const resize_axis_t *axis, const image_t *source)
 {
-    return source->height >= RESIZE_TURN_ROWS_MIN && simd_level () == SIMD_AVX2
+    return source->height >= RESIZE_TURN_ROWS_MIN && loops_level () == LOOPS_AVX2
         && resize_loops_avx2.across_work (axis, source->channels) <= RESIZE_WORK_MAX;
 }
 #endif
@@ -356,7 +355,7 @@ s_down (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_
 {
     size_t bytes = image_bytes (1, source->width, source->channels);
 #ifdef TUREEN_AVX2
-    if (bytes >= RESIZE_VECTOR && simd_level () == SIMD_AVX2)
+    if (bytes >= RESIZE_VECTOR && loops_level () == LOOPS_AVX2)
         resize_loops_avx2.down (axis, source, target, target_stride);
     else
 #endif

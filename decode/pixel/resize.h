@@ -10,7 +10,7 @@
  *  its pixels is the same as if all were.  So a caller that crops the result, or has decoded only the needed
  *  pixels, says so and pays for no more.  Pixels outside the source are never read.
  *
- *  The inner loops exist in portable C and for AVX2, chosen at run time (simd.h); both give the same bytes.
+ *  The inner loops exist in portable C and for AVX2, chosen at run time (loops.h); both give the same bytes.
  *  Owner: one thread; buffers are kept from call to call.
  */
 #ifndef RESIZE_H

@@ -460,7 +460,7 @@ main (void)
         cmocka_unit_test (test_rows_are_jumped_over), cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
     int failed = 0;
-    for (simd_level_t level = 0; level < SIMD_LEVELS; level++)
+    for (loops_level_t level = 0; level < LOOPS_LEVELS; level++)
         if (levels_use (level))
             failed += cmocka_run_group_tests (tests, NULL, NULL);
     return failed;

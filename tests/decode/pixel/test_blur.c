@@ -117,7 +117,7 @@ test_convolution_is_rounded_sum (void **state)
         s_convolve (&trial.image, values, down, sigma, true);
         s_convolve (&trial.image, values, across, sigma, false);
         blur_kernel_t kernel_across = blur_kernel (across, sigma), kernel_down = blur_kernel (down, sigma);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             blur_convolve (&trial.image, &kernel_across, &kernel_down, trial.target);
@@ -150,7 +150,7 @@ test_fields_are_summed (void **state)
         double sigma = 0.3 + (double) test_below (&random, 20);
         double other = 0.3 + (double) test_below (&random, 9);
         blur_kernel_t across = blur_kernel (size, sigma), down = blur_kernel (size, other);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             for (size_t index = 0; index < count; index++)
@@ -222,7 +222,7 @@ test_boxes_equal_their_model (void **state)
         memcpy (values, trial.pixels, count);
         for (int pass = 0; pass < 6; pass++)
             s_box_pass (&trial.image, values, full, weight, edge, pass >= 3);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             assert_true (blur_boxes (&trial.image, (double) radius, &room, trial.target));

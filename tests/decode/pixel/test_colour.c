@@ -108,7 +108,7 @@ static void
 test_equals_pillow (void **state)
 {
     (void) state;
-    for (simd_level_t level = 0; level < SIMD_LEVELS; level++)
+    for (loops_level_t level = 0; level < LOOPS_LEVELS; level++)
         for (size_t index = 0; levels_use (level) && index < sizeof s_golden / sizeof *s_golden; index++) {
             picture_t picture = s_golden [index].seed
                 ? s_picture (s_golden [index].height, s_golden [index].width, s_golden [index].seed):
@@ -314,7 +314,7 @@ test_equals_the_model (void **state)
         }
         picture_t expected = s_picture (height, width, seed);
         s_model (steps, count, &expected);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             picture_t picture = s_picture (height, width, seed);
             if (levels_use (level))
                 s_run (&program, &picture);
@@ -339,7 +339,7 @@ test_every_hue_equals_the_model (void **state)
         colour_add (&program, COLOUR_HUE, step.factor);
         picture_t expected = s_all_hues ();
         s_model (&step, 1, &expected);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             picture_t picture = s_all_hues ();
@@ -360,7 +360,7 @@ static void
 test_keeps_to_its_pixels (void **state)
 {
     (void) state;
-    for (simd_level_t level = 0; level < SIMD_LEVELS; level++)
+    for (loops_level_t level = 0; level < LOOPS_LEVELS; level++)
         for (uint32_t width = 1; levels_use (level) && width < 300; width += 7) {
             enum { ROOM = 320 * IMAGE_COLOURS };
             uint8_t pixels [3 * ROOM], row [ROOM];
@@ -471,7 +471,7 @@ test_sharpness (void **state)
         size_t row_bytes = image_bytes (1, width, IMAGE_COLOURS), stride = row_bytes + 5;
         image_t image = { picture.pixels, row_bytes, height, width, IMAGE_COLOURS };
         uint8_t *target = malloc (stride * height);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             memset (target, FILLER, stride * height);

@@ -219,7 +219,7 @@ s_check (const case_t *self, size_t head, bool at_end)
     uint8_t *expected = malloc (bytes);
     memset (expected, FILLER, bytes);
     s_model (self, expected + head);
-    for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+    for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
         if (!levels_use (level))
             continue;
         block_t block = s_block (bytes, at_end);

@@ -90,14 +90,14 @@ test_displaced_pixels_are_shown (void **state)
     for (int round = 0; round < ROUNDS; round++) {
         s_make (&trial, &random);
         size_t count = image_bytes (trial.image.height, trial.image.width, trial.image.channels);
-        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+        for (loops_level_t level = 0; level < LOOPS_LEVELS; level++) {
             if (!levels_use (level))
                 continue;
             memset (trial.target, FILLER, sizeof trial.target);
             remap_elastic (&trial.elastic, &trial.image, trial.target);
             for (size_t index = 0; index < GUARD; index++)
                 assert_int_equal (trial.target [count + index], FILLER);
-            if (level == SIMD_PORTABLE)
+            if (level == LOOPS_PORTABLE)
                 memcpy (first, trial.target, count);
             assert_memory_equal (first, trial.target, count);
         }

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <cmocka.h>
 #include "instrument.h"
+#include "loops.h"
 #include "resize.h"
 #include "seed.h"
-#include "simd.h"
 
 static const resize_filter_t s_filters [] = { RESIZE_NEAREST, RESIZE_BILINEAR, RESIZE_BICUBIC };
 
@@ -55,13 +55,13 @@ s_free (const image_t *image)
 
 //  False: this machine has not that level.
 static bool
-s_set_level (simd_level_t level)
+s_set_level (loops_level_t level)
 {
-    if (level == SIMD_PORTABLE)
+    if (level == LOOPS_PORTABLE)
         setenv ("TUREEN_SIMD", "portable", 1);
     else
         unsetenv ("TUREEN_SIMD");
-    return simd_has (level);
+    return loops_has (level);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ s_compare (resize_t *resize, resize_filter_t filter, bool down_first, const imag
     free (target);
     if (wrong)
         fail_msg ("seed %" PRIu64 ": filter %d, down first %d, level %d, %u channels: %u (%g + %g) x %u "
-            "(%g + %g) to %u x %u differs", test_seed (), (int) filter, down_first, (int) simd_level (),
+            "(%g + %g) to %u x %u differs", test_seed (), (int) filter, down_first, (int) loops_level (),
             have->channels, down->side, down->from,
             down->length, across->side, across->from, across->length, down->full, across->full);
 }
@@ -264,7 +264,7 @@ s_check (resize_t *resize, resize_filter_t filter, const image_t *image, const r
 {
     bool down_first = s_up_to (random, 2);
     uint8_t *whole = s_model_in_order (filter, down_first, image, down, across);
-    for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++) {
+    for (loops_level_t level = LOOPS_PORTABLE; level < LOOPS_LEVELS; level++) {
         if (!s_set_level (level))
             continue;
         uint32_t top, left;
@@ -346,7 +346,7 @@ test_pillow_gives_the_same (void **state)
         uint8_t *whole = s_model (golden->filter, &image, &down, &across);
         if (s_hash (whole, image_bytes (down.full, across.full, image.channels)) != golden->hash)
             fail_msg ("golden resize %zu: the model differs from Pillow", index);
-        for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
+        for (loops_level_t level = LOOPS_PORTABLE; level < LOOPS_LEVELS; level++)
             if (s_set_level (level))
                 s_compare (*state, golden->filter, false, &image, 0, 0, &down, &across, whole,
                     image_bytes (1, across.full, image.channels));
@@ -455,7 +455,7 @@ test_flat_stays_flat (void **state)
         memset (whole, value, image_bytes (7, width, IMAGE_COLOURS));
         image_t image = { pixels, image_bytes (1, WIDTH, IMAGE_COLOURS), HEIGHT, WIDTH, IMAGE_COLOURS };
         resize_span_t down = resize_whole (HEIGHT, 7), across = resize_whole (WIDTH, width);
-        for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
+        for (loops_level_t level = LOOPS_PORTABLE; level < LOOPS_LEVELS; level++)
             if (s_set_level (level))
                 s_compare (*state, s_filters [1 + round % 2], false, &image, 0, 0, &down, &across, whole,
                     image_bytes (1, width, IMAGE_COLOURS));
