@@ -20,6 +20,7 @@
 #include "catalogue.h"
 #include "clock.h"
 #include "complain.h"
+#include "decoder.h"
 #include "fairness.h"
 #include "option.h"
 #include "pool.h"
@@ -200,7 +201,7 @@ s_start (work_t *self)
     self->threads = self->threads? self->threads: s_processors ();
     pool_options_t pool = { .name = "tureen-worker", .threads = self->threads,
         .tasks_max = TASKS_A_THREAD * self->threads + SERVERS_MAX + 1, .work = work_task_carry_out,
-        .context_new = work_task_worker_new, .context_destroy = work_task_worker_destroy };
+        .context_new = decoder_worker_new, .context_destroy = decoder_worker_destroy };
     if (!s_take_signals (self))
         return false;
     self->fairness = fairness_new (pool.tasks_max);

@@ -56,9 +56,7 @@ void work_task_destroy (work_task_t **self_p);
 //  Gives up what belongs to one sample.
 void work_task_clear (work_task_t *self);
 
-//  For the pool: a thread's memory, and carrying out a task with it.
-void *work_task_worker_new (void);
-void work_task_worker_destroy (void *worker);
+//  For the pool: carries out a task with a thread's memory (decoder_worker_new).
 void work_task_carry_out (void *worker, void *task);
 
 //  ---- a server: connection, handshake and tasks

@@ -3,16 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "clock.h"
 #include "decoder.h"
 #include "pack_index.h"
 
 enum { ALIGNMENT = 64, ROOM_KEPT_BYTES = 16 << 20 };
-
-typedef struct {
-    decoder_t *decoder;
-    uint64_t charged_ns;
-} worker_t;
 
 work_task_t *
 work_task_new (void)
@@ -150,34 +144,12 @@ s_prepare (decoder_t *decoder, work_task_t *task)
 void
 work_task_carry_out (void *context, void *argument)
 {
-    worker_t *worker = context;
+    decoder_worker_t *worker = context;
     work_task_t *task = argument;
     if (task->is_golden)
         task->is_made = build_check_make (worker->decoder, task->nonce, task->digests);
     else
         s_prepare (worker->decoder, task);
-    uint64_t now_ns = clock_thread_ns ();
-    task->result.worker_ns = now_ns - worker->charged_ns;
-    worker->charged_ns = now_ns;
-}
-
-void *
-work_task_worker_new (void)
-{
-    worker_t *worker = calloc (1, sizeof *worker);
-    if (worker)
-        worker->decoder = decoder_new ();
-    if (worker && !worker->decoder) {
-        free (worker);
-        worker = NULL;
-    }
-    return worker;
-}
-
-void
-work_task_worker_destroy (void *context)
-{
-    worker_t *worker = context;
-    decoder_destroy (&worker->decoder);
-    free (worker);
+    task->result.worker_ns = decoder_worker_charge (worker);
+    decoder_worker_renew (worker);
 }

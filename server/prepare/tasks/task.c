@@ -1,23 +1,12 @@
 #include "task.h"
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "clock.h"
 #include "decoder.h"
 #include "job.h"
 #include "tenant.h"
 #include "version.h"
-
-enum { KEPT_BYTES_MAX = 64 << 20 };     //  of a decoder, between two samples
-
-//  The memory of a worker thread.
-typedef struct {
-    decoder_t *decoder;
-    uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at
-                                    //  the clock for each, since that takes 0.6 us (measured) and a copy 15;
-                                    //  what lies between is the later one's
-} worker_t;
 
 void
 task_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
@@ -188,50 +177,16 @@ s_carry_out (decoder_t *decoder, task_t *task)
         s_prepare (decoder, task);
 }
 
-//  What one large sample needed is given back: it would stay for all the small ones behind it.
-static void
-s_renew (worker_t *worker)
-{
-    decoder_t *fresh = decoder_kept_bytes (worker->decoder) > KEPT_BYTES_MAX? decoder_new (): NULL;
-    if (!fresh)
-        return;
-    decoder_destroy (&worker->decoder);
-    worker->decoder = fresh;
-}
-
 void
 task_work (void *context, void *argument)
 {
-    worker_t *worker = context;
+    decoder_worker_t *worker = context;
     task_t *task = argument;
     atomic_store (&task->began_ms, clock_now_ms ());
     atomic_store (&task->is_running, true);
     task->is_starved = false;
     s_carry_out (worker->decoder, task);
-    uint64_t now_ns = clock_thread_ns ();
-    task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);
-    worker->charged_ns = now_ns;
+    task->worker_ns += decoder_worker_charge (worker);
     atomic_store (&task->is_running, false);
-    s_renew (worker);
-}
-
-void *
-task_worker_new (void)
-{
-    worker_t *worker = calloc (1, sizeof *worker);
-    if (worker)
-        worker->decoder = decoder_new ();
-    if (worker && !worker->decoder) {
-        free (worker);
-        worker = NULL;
-    }
-    return worker;
-}
-
-void
-task_worker_destroy (void *context)
-{
-    worker_t *worker = context;
-    decoder_destroy (&worker->decoder);
-    free (worker);
+    decoder_worker_renew (worker);
 }

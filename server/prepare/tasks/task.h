@@ -90,9 +90,7 @@ void task_files (const task_t *self, decoder_file_t files [PIPELINE_FIELDS_MAX])
 //  user is the range.
 void task_spread (void *context, reader_request_t *request);
 
-//  For the pool of workers: the memory of one (NULL: there is none), and carrying out a task with it.
-void *task_worker_new (void);
-void task_worker_destroy (void *worker);
+//  For the pool of workers: carries out a task with the memory of one (decoder_worker_new).
 void task_work (void *worker, void *task);
 
 #endif

@@ -151,7 +151,7 @@ static int
 s_start_pool (pool_t **pool_p, const char *name, uint32_t threads, size_t tasks_max)
 {
     pool_options_t decoders = { .name = name, .threads = threads, .tasks_max = tasks_max,
-        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
+        .work = task_work, .context_new = decoder_worker_new, .context_destroy = decoder_worker_destroy };
     *pool_p = pool_new (&decoders);
     return *pool_p? 0: -errno;
 }

@@ -1,5 +1,5 @@
 //  What a thread of `tureen work` does with a task: the files come with it, or are the worker's own if these
-//  are the server's.
+//  are the server's; and what one large sample needed is given back.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include "decoder.h"
 #include "pack_index.h"
 #include "scratch.h"
 #include "work.h"
@@ -18,8 +19,20 @@ typedef struct {
     scratch_folder_t scratch;
     const pipeline_t *pipeline;
     catalogue_t *catalogue;             //  one sample: an image that no task reads, "abcd" and "wxyz"
-    void *worker;
+    decoder_worker_t *worker;
 } play_t;
+
+//  0: as it is.
+static size_t s_kept_bytes;
+
+size_t __real_decoder_kept_bytes (const decoder_t *self);
+size_t __wrap_decoder_kept_bytes (const decoder_t *self);
+
+size_t
+__wrap_decoder_kept_bytes (const decoder_t *self)
+{
+    return s_kept_bytes? s_kept_bytes: __real_decoder_kept_bytes (self);
+}
 
 static void
 s_make_file (const play_t *self, const char *folder, const char *name, const char *text)
@@ -62,7 +75,7 @@ s_begin (void **state)
     if (pipeline_new (&self->pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    self->worker = work_task_worker_new ();
+    self->worker = decoder_worker_new ();
     return self->worker? 0: -1;
 }
 
@@ -70,7 +83,7 @@ static int
 s_end (void **state)
 {
     play_t *self = *state;
-    work_task_worker_destroy (self->worker);
+    decoder_worker_destroy (self->worker);
     pipeline_destroy (&self->pipeline);
     catalogue_destroy (&self->catalogue);
     bool is_tidy = scratch_end (&self->scratch);
@@ -145,12 +158,35 @@ test_files_of_the_workers_own (void **state)
     s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyz"), WIRE_WORK_READY, 0);
 }
 
+//  Must hold: a sample of a hundred million pixels does not cost each thread some hundred MB for as long as the
+//  worker lives.
+static void
+test_a_large_sample_is_not_kept (void **state)
+{
+    const play_t *self = *state;
+    work_task_t *task = work_task_new ();
+    assert_non_null (task);
+    task->is_golden = true;
+    for (int is_large = 0; is_large < 2; is_large++) {
+        const decoder_t *before = self->worker->decoder;
+        s_kept_bytes = is_large? SIZE_MAX: 1 << 20;
+        task->is_made = false;
+        work_task_carry_out (self->worker, task);
+        assert_true (task->is_made);
+        //  The next one is made before this one goes, so that it lies elsewhere.
+        assert_int_equal (self->worker->decoder != before, is_large);
+    }
+    s_kept_bytes = 0;
+    work_task_destroy (&task);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_files_that_come_with_a_task, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_files_of_the_workers_own, s_begin, s_end)
+        cmocka_unit_test_setup_teardown (test_files_of_the_workers_own, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_large_sample_is_not_kept, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
