@@ -46,7 +46,7 @@ typedef struct {
     void *context;
     pool_t *pool;
     fairness_t *fairness;
-    size_t submitted, goldens;
+    size_t submitted, build_checks;
     work_task_t *free;
     int signals;
 } work_t;
@@ -223,7 +223,7 @@ s_start (work_t *self)
 static void
 s_release (work_t *self, work_task_t *task)
 {
-    if (task->is_golden) {
+    if (task->is_build_check) {
         work_task_destroy (&task);
         return;
     }
@@ -237,8 +237,8 @@ s_collect (work_t *self)
 {
     for (work_task_t *task; (task = pool_done (self->pool)); ) {
         work_server_done (task->server, task);
-        if (task->is_golden)
-            self->goldens--;
+        if (task->is_build_check)
+            self->build_checks--;
         else {
             self->submitted--;
             task->server->out--;
@@ -254,10 +254,10 @@ s_submit (work_t *self)
     uint32_t number;
     for (size_t index = 0; index < self->count; index++) {
         work_server_t *server = &self->servers [index];
-        if (server->golden) {
-            self->goldens++;
-            pool_submit (self->pool, server->golden);
-            server->golden = NULL;
+        if (server->build_check) {
+            self->build_checks++;
+            pool_submit (self->pool, server->build_check);
+            server->build_check = NULL;
         }
         (server->waiting? fairness_wait: fairness_rest) (self->fairness, (uint32_t) index);
     }

@@ -21,7 +21,7 @@
 #include "pipeline.h"
 #include "work_message.h"
 
-//  ---- a task: a sample to prepare, or golden samples
+//  ---- a task: a sample to prepare, or the golden samples of a build check
 
 struct work_server;
 
@@ -30,8 +30,8 @@ typedef struct work_task {
     struct work_server *server;
     uint64_t session;                   //  of the server's connections: answers of earlier ones are dropped
     uint64_t arrived_ns;                //  clock.h
-    bool is_golden;
-    uint64_t nonce, digests [BUILD_CHECK_SAMPLES];   //  golden
+    bool is_build_check;
+    uint64_t nonce, digests [BUILD_CHECK_SAMPLES];   //  of a build check
     bool is_made;
     //  a sample
     uint64_t number;
@@ -92,7 +92,7 @@ typedef struct work_server {
     size_t waiting, out;                //  out: with the threads
     double task_ns;                     //  a running mean; 0: unknown
     uint64_t done;
-    work_task_t *golden;                //  to be submitted; the owner takes it
+    work_task_t *build_check;           //  to be submitted; the owner takes it
 } work_server_t;
 
 void work_server_init (work_server_t *self);

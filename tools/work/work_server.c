@@ -66,7 +66,7 @@ work_server_destroy (work_server_t *self)
         left = task->next;
         work_task_destroy (&task);
     }
-    work_task_destroy (&self->golden);
+    work_task_destroy (&self->build_check);
     credentials_wipe (&self->credentials);
 }
 
@@ -201,7 +201,7 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
     task->server = self;
     task->session = self->session;
     task->arrived_ns = clock_now_ns ();
-    task->is_golden = false;
+    task->is_build_check = false;
     task->number = number;
     task->wire = wire;
     task->catalogue = is_read? self->catalogues [wire.dataset]: NULL;
@@ -218,16 +218,16 @@ static bool
 s_challenge (work_server_t *self, const frame_t *frame, refusal_t *refusal)
 {
     uint64_t nonce;
-    if (self->state != WORK_SERVER_ASKED || self->golden
+    if (self->state != WORK_SERVER_ASKED || self->build_check
         || !work_message_read_challenge (frame, &nonce, refusal))
         return refuse (refusal, "malformed", "a challenge that was not expected");
-    self->golden = work_task_new ();
-    if (!self->golden)
+    self->build_check = work_task_new ();
+    if (!self->build_check)
         return refuse (refusal, "memory", "no memory for a task");
-    self->golden->server = self;
-    self->golden->session = self->session;
-    self->golden->is_golden = true;
-    self->golden->nonce = nonce;
+    self->build_check->server = self;
+    self->build_check->session = self->session;
+    self->build_check->is_build_check = true;
+    self->build_check->nonce = nonce;
     return true;
 }
 
@@ -391,7 +391,7 @@ work_server_take (work_server_t *self)
 }
 
 static void
-s_answer_golden (work_server_t *self, const work_task_t *task)
+s_answer_build_check (work_server_t *self, const work_task_t *task)
 {
     const char *names [BUILD_CHECK_SAMPLES];
     for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
@@ -432,13 +432,13 @@ s_answer (work_server_t *self, work_task_t *task)
 void
 work_server_done (work_server_t *self, work_task_t *task)
 {
-    if (!task->is_golden)
+    if (!task->is_build_check)
         self->task_ns += self->task_ns > 0? ((double) task->result.worker_ns - self->task_ns) / MEAN_TASKS:
             (double) task->result.worker_ns;
     if (!self->dealer || task->session != self->session)
         return;
-    if (task->is_golden)
-        s_answer_golden (self, task);
+    if (task->is_build_check)
+        s_answer_build_check (self, task);
     else
         s_answer (self, task);
 }

@@ -146,7 +146,7 @@ work_task_carry_out (void *context, void *argument)
 {
     decoder_worker_t *worker = context;
     work_task_t *task = argument;
-    if (task->is_golden)
+    if (task->is_build_check)
         task->is_made = build_check_make (worker->decoder, task->nonce, task->digests);
     else
         s_prepare (worker->decoder, task);

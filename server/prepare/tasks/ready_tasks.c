@@ -116,20 +116,21 @@ s_lends (void *context, uint32_t processors)
 }
 
 static void
-s_make_golden (side_task_t *side_task, decoder_t *decoder)
+s_make_digests (side_task_t *side_task, decoder_t *decoder)
 {
-    ready_tasks_golden_t *golden = (ready_tasks_golden_t *) side_task;
-    golden->is_made = build_check_make (decoder, golden->nonce, golden->digests);
+    ready_tasks_build_check_t *check = (ready_tasks_build_check_t *) side_task;
+    check->is_made = build_check_make (decoder, check->nonce, check->digests);
 }
 
 static void
 s_check (void *context, uint64_t nonce)
 {
     ready_tasks_t *self = context;
-    self->golden = (ready_tasks_golden_t) { .side_task = { .work = s_make_golden }, .nonce = nonce };
-    self->golden.task.kind = TASK_SIDE_TASK;
-    self->golden.task.side_task = &self->golden.side_task;
-    pool_submit (self->pool, &self->golden.task);
+    self->build_check = (ready_tasks_build_check_t) { .side_task = { .work = s_make_digests },
+        .nonce = nonce };
+    self->build_check.task.kind = TASK_SIDE_TASK;
+    self->build_check.task.side_task = &self->build_check.side_task;
+    pool_submit (self->pool, &self->build_check.task);
 }
 
 //  ---- handing out
@@ -235,8 +236,8 @@ ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms)
 bool
 ready_tasks_done (ready_tasks_t *self, task_t *task)
 {
-    if (task == &self->golden.task) {
-        remote_workers_checked (self->remote, self->golden.is_made? self->golden.digests: NULL,
+    if (task == &self->build_check.task) {
+        remote_workers_checked (self->remote, self->build_check.is_made? self->build_check.digests: NULL,
             self->now_ms);
         return true;
     }

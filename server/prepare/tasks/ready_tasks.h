@@ -29,7 +29,7 @@ typedef struct {
     task_t task;
     uint64_t nonce, digests [BUILD_CHECK_SAMPLES];
     bool is_made;
-} ready_tasks_golden_t;
+} ready_tasks_build_check_t;
 
 typedef struct {
     pool_t *pool, *slow_pool;           //  lent; slow tasks are given to workers at once, or to the second
@@ -43,7 +43,7 @@ typedef struct {
                                         //  unknown yet
     bool takes_back;                    //  a task that comes back undone now is for the pool
     task_t *first, *last;               //  those that wait
-    ready_tasks_golden_t golden;
+    ready_tasks_build_check_t build_check;
     int64_t now_ms;
 } ready_tasks_t;
 

@@ -90,17 +90,17 @@ s_challenge (play_t *self, uint64_t nonce)
 
 //  The golden samples, which the worker's owner takes to its threads.
 static work_task_t *
-s_take_golden (play_t *self)
+s_take_build_check (play_t *self)
 {
-    for (int turn = 0; !self->server.golden; turn++) {
+    for (int turn = 0; !self->server.build_check; turn++) {
         assert_true (turn < TURNS_MAX);
         s_turn (self);
         zmq_poll (NULL, 0, POLL_MS);
     }
-    work_task_t *golden = self->server.golden;
-    self->server.golden = NULL;
-    golden->is_made = true;
-    return golden;
+    work_task_t *check = self->server.build_check;
+    self->server.build_check = NULL;
+    check->is_made = true;
+    return check;
 }
 
 //  Guards: golden samples of a server that has fallen silent are no answer to what it asks by its next
@@ -111,7 +111,7 @@ test_an_answer_to_another_connection (void **state)
     play_t *self = *state;
     assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
     s_challenge (self, 1);
-    work_task_t *late = s_take_golden (self);
+    work_task_t *late = s_take_build_check (self);
     assert_true (late->nonce == 1);
     self->now_ms += HOUR_MS;            //  silence
     s_turn (self);
@@ -119,15 +119,15 @@ test_an_answer_to_another_connection (void **state)
     self->now_ms = self->server.retry_ms;
     assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
     s_challenge (self, 2);
-    work_task_t *golden = s_take_golden (self);
+    work_task_t *check = s_take_build_check (self);
     work_server_done (&self->server, late);
     self->now_ms += WIRE_WORK_BEAT_MS;
     assert_int_equal (s_hear (self), WIRE_WORK_HEARTBEAT);
-    assert_true (golden->nonce == 2);
-    work_server_done (&self->server, golden);
+    assert_true (check->nonce == 2);
+    work_server_done (&self->server, check);
     assert_int_equal (s_hear (self), WIRE_WORK_ANSWER);
     work_task_destroy (&late);
-    work_task_destroy (&golden);
+    work_task_destroy (&check);
 }
 
 //  The next frame is this one; more follow it, or not.

@@ -166,7 +166,7 @@ test_a_large_sample_is_not_kept (void **state)
     const play_t *self = *state;
     work_task_t *task = work_task_new ();
     assert_non_null (task);
-    task->is_golden = true;
+    task->is_build_check = true;
     for (int is_large = 0; is_large < 2; is_large++) {
         const decoder_t *before = self->worker->decoder;
         s_kept_bytes = is_large? SIZE_MAX: 1 << 20;

@@ -277,7 +277,7 @@ s_thread_done (task_t *task)
             task_blame (task, OUTCOME_BAD, 0, "spoiled");
     }
     else
-        s.ready.golden.is_made = true;
+        s.ready.build_check.is_made = true;
     if (ready_tasks_done (&s.ready, task))
         return;
     s_finish (NULL, task);
