@@ -20,6 +20,7 @@
 
 enum {
     READER_MAGIC = 0x0ead0e12,
+    ALIGN_LEAST_BYTES = 512,                //  smaller blocks would save nothing that counts
     RING_ENTRIES = 2 * READER_DEPTH_MAX,
     FAILED_SUBMISSIONS_MAX = 100,           //  a millisecond apart
     BREAK_POLL_MS = 10
@@ -565,6 +566,23 @@ reader_destroy (reader_t **self_p)
 
 //  -- files
 
+//  What direct reads of the file must be aligned to.
+static unsigned int
+s_align (int descriptor)
+{
+    unsigned int align = 0;
+#ifdef STATX_DIOALIGN
+    struct statx status = { .stx_mask = 0 };
+    if (statx (descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0
+    &&  status.stx_mask & STATX_DIOALIGN)
+        align = status.stx_dio_offset_align > status.stx_dio_mem_align? status.stx_dio_offset_align:
+            status.stx_dio_mem_align;
+#endif
+    bool is_usable = align >= ALIGN_LEAST_BYTES && align < READER_ALIGN_BYTES
+        && (align & (align - 1)) == 0;
+    return is_usable? align: READER_ALIGN_BYTES;
+}
+
 static int
 s_open (const char *path, int flags)
 {
@@ -602,6 +620,7 @@ reader_add_object (reader_t *self, const char *url, const char *version, uint32_
     if (!file->path)
         return -ENOMEM;
     atomic_init (&file->direct, true);          //  no page cache is passed through
+    atomic_init (&file->align, READER_ALIGN_BYTES);
     strcpy (file->version, version);
     *file_p = (uint32_t) self->file_count++;
     return 0;
@@ -645,6 +664,7 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     file->inode = status.st_ino;
     file->descriptor = descriptor;
     atomic_init (&file->direct, direct);
+    atomic_init (&file->align, s_align (descriptor));
     *file_p = (uint32_t) self->file_count++;
     return 0;
 }

@@ -22,14 +22,16 @@
  *                  from its home if that is another member (peers.h), and what that does not give from the
  *                  store.
  *                  With pins (pins.h) a range copies what is pinned at its beginning and at its end, reads
- *                  the gap between, whole units of it, and keeps what was read, of a store also what came
- *                  from the local disk or from members.  A sample's file is copied if all of it is pinned,
- *                  and otherwise read as a whole.  A request `is_afresh` gives up the pins of its range.
+ *                  the gap between, whole units of it where they can be kept, and keeps what was read, of a
+ *                  store also what came from the local disk or from members.  A sample's file is copied if
+ *                  all of it is pinned, and otherwise read as a whole.  A request `is_afresh` gives up the
+ *                  pins of its range.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
- *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
- *  must be aligned to READER_ALIGN_BYTES and has room for reader_span bytes; `skip` says where the range
- *  begins in it.
+ *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT, as small
+ *  ones as the file system allows (STATX_DIOALIGN; READER_ALIGN_BYTES if it does not say).  Memory must be
+ *  aligned to READER_ALIGN_BYTES and has room for reader_span bytes; `skip` says where the range begins in
+ *  it.
  *  A request and its memory are the reader's from submit until take.
  *  Owner: one thread.
  */
@@ -57,7 +59,8 @@ typedef struct {
     uint8_t step;                       //  reader_step_t
     uint8_t tries;                      //  that ended in EIO or made no progress
     uint8_t again;                      //  tries that were interrupted, in a row
-    bool direct;                        //  the read under way passes the page cache
+    bool direct;                        //  the read under way passes the page cache,
+    unsigned int align;                 //  in blocks of so many bytes
     bool is_pinned;                     //  what comes is pinned
     bool is_kept;                       //  what was read goes to the local disk
     bool is_replaced;                   //  its file is another descriptor under the old number

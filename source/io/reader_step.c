@@ -57,6 +57,20 @@ s_may_be_pinned (const reader_request_t *request, const reader_file_t *file, siz
         && pins->bytes == (file? file->bytes: s_file_bytes (request));
 }
 
+//  What units have more than is wanted is not read where they are not pinned.
+static void
+s_trim (const reader_request_t *request, pins_gap_t *gap)
+{
+    uint64_t place = s_place (request);
+    size_t begin = request->skip, end = request->skip + request->bytes;
+    if (gap->begin >= gap->end)
+        return;
+    if (gap->begin < begin && !pins_keeps (&request->pins, place + gap->begin))
+        gap->begin = begin;
+    if (gap->end > end && !pins_keeps (&request->pins, place + gap->end - 1))
+        gap->end = end;
+}
+
 //  Copies what is pinned of a range; what is to be read is whole units.  False: nothing is.
 static bool
 s_look_at_pins (reader_request_t *request)
@@ -70,12 +84,13 @@ s_look_at_pins (reader_request_t *request)
         pins_drop (&request->pins, place, bytes);
     pins_gap_t gap = request->is_afresh? (pins_gap_t) { .begin = 0, .end = bytes }:
         pins_read (&request->pins, place, bytes, request->memory);
-    progress->begin = progress->done = progress->unpinned_begin = gap.begin;
-    progress->end = progress->unpinned_end = gap.end;
     request->pinned_bytes = bytes - (gap.end - gap.begin);
     //  The time of a read is the disk's alone.
     if (request->pinned_bytes > 0)
         progress->began_ns = clock_now_ns ();
+    s_trim (request, &gap);
+    progress->begin = progress->done = progress->unpinned_begin = gap.begin;
+    progress->end = progress->unpinned_end = gap.end;
     return gap.begin < gap.end;
 }
 
@@ -108,7 +123,8 @@ s_keep_range (const reader_request_t *request, const reader_file_t *file)
         block_data_store (file->blocks.data, file->blocks.begin + place + progress->begin,
             whole - progress->begin, request->memory + progress->begin, request->is_afresh);
     //  What came from the local disk lies before and behind what was read.
-    end = progress->done < progress->end? end: progress->unpinned_end;
+    if (progress->done >= progress->end && progress->unpinned_end > end)
+        end = progress->unpinned_end;
     if (progress->is_pinned && progress->unpinned_begin < end)
         pins_keep (&request->pins, place + progress->unpinned_begin, end - progress->unpinned_begin,
             request->memory + progress->unpinned_begin);
@@ -162,6 +178,8 @@ s_look_on_disk (reader_request_t *request, const reader_file_t *file)
         gap = block_data_read (blocks, file->blocks.begin + place + begin, end - begin, request->memory
             + begin);
     progress->is_kept = true;
+    progress->unpinned_begin = begin;
+    progress->unpinned_end = end;
     progress->begin = progress->done = begin + gap.begin;
     progress->end = begin + gap.end;
     request->cached_bytes = end - begin - (gap.end - gap.begin);
@@ -281,19 +299,20 @@ static size_t
 s_position (const reader_request_t *request)
 {
     const reader_progress_t *progress = &request->progress;
-    if (progress->direct)
-        return progress->done / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
-    return progress->done > progress->begin? progress->done: progress->begin;
+    size_t position = progress->done > progress->begin? progress->done: progress->begin;
+    return progress->direct? position / progress->align * progress->align: position;
 }
 
 reader_read_t
 reader_step_read (reader_request_t *request, const reader_file_t *file)
 {
     request->progress.direct = file && atomic_load (&file->direct);
+    unsigned int align = file? atomic_load (&file->align): 1;
+    request->progress.align = align;
     size_t position = s_position (request);
     size_t end = request->progress.end;
     if (request->progress.direct)
-        end = (end + READER_ALIGN_BYTES - 1) / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
+        end = (end + align - 1) / align * align;
     size_t bytes = end - position;
     return (reader_read_t) {
         .memory = (file? request->memory: request->buffer->bytes) + position,
@@ -402,6 +421,11 @@ s_was_read (reader_request_t *request, reader_file_t *file, int result)
         //  Another thread may have opened it again with O_DIRECT after that was given up.
         int flags = fcntl (file->descriptor, F_GETFL);
         bool is_direct = request->progress.direct || (flags >= 0 && flags & O_DIRECT);
+        //  It may refuse small blocks, whatever it says.
+        if (is_direct)
+            atomic_store (&file->align, READER_ALIGN_BYTES);
+        if (request->progress.direct && request->progress.align < READER_ALIGN_BYTES)
+            return true;
         if (is_direct)
             s_leave_direct (file);
         if (is_direct && !atomic_load (&file->direct))

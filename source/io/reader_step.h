@@ -19,6 +19,8 @@ typedef enum { READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_st
 typedef struct reader_file {
     int descriptor;                     //  -1: an object
     atomic_bool direct;
+    atomic_uint align;                  //  what offsets and sizes of direct reads are multiples of: bytes, a
+                                        //  power of two, at most READER_ALIGN_BYTES
     char *path;                         //  of an object: its URL
     uint64_t bytes, inode;              //  when it was opened
     char version [TRANSFER_VERSION_BYTES];      //  of an object

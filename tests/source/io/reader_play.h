@@ -90,9 +90,8 @@ static inline void
 play_spoil (const reader_request_t *request, size_t bytes)
 {
     const reader_progress_t *progress = &request->progress;
-    size_t at = progress->direct? progress->done / 4096 * 4096: progress->done;
-    if (!progress->direct && at < progress->begin)
-        at = progress->begin;
+    size_t at = progress->done > progress->begin? progress->done: progress->begin;
+    at = progress->direct? at / progress->align * progress->align: at;
     memset ((request->kind == READER_RANGE? request->memory: request->buffer->bytes) + at, 0xee, bytes);
 }
 
@@ -198,6 +197,15 @@ play_end (void **state)
     bool clean = scratch_end (&world->scratch);
     free (world);
     return clean? 0: -1;
+}
+
+//  Bytes that a read of the range takes from the file.
+static inline size_t
+play_read_bytes (const reader_t *reader, uint32_t file, uint64_t offset, size_t bytes)
+{
+    uint64_t align = reader_is_direct (reader, file)? atomic_load (&reader_file (reader, file)->align): 1,
+        begin = offset / align * align, end = (offset + bytes + align - 1) / align * align;
+    return (size_t) ((end < PLAY_FILE_BYTES? end: PLAY_FILE_BYTES) - begin);
 }
 
 //  A reader of both files; NULL, and it is said: this machine does not have the mode.

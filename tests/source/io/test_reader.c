@@ -50,10 +50,8 @@ test_ranges_hold_what_the_file_does (void **state)
                 assert_int_equal (request->rc, 0);
                 assert_true (request->wait_ns > 0 && request->wait_ns < 60000000000u);
                 assert_in_range (request->in_flight, 1, depth);
-                size_t span = reader_span (request->offset, request->bytes);
-                bool ends = request->offset / 4096 * 4096 + span > PLAY_FILE_BYTES;
-                assert_int_equal (request->read_bytes, PLAY_MODES [mode].no_direct? request->bytes
-                    : ends? PLAY_FILE_BYTES - request->offset / 4096 * 4096: span);
+                assert_int_equal (request->read_bytes, play_read_bytes (reader, request->file,
+                    request->offset, request->bytes));
                 play_free (&items [index]);
             }
         }
@@ -248,6 +246,41 @@ test_direct_refused (void **state)
     }
 }
 
+//  Guards: direct reads take blocks as small as the file system says; where it refuses them all the same,
+//  larger ones, and only then the page cache.
+static void
+test_small_blocks (void **state)
+{
+#ifdef STATX_DIOALIGN
+    play_world_t *world = *state;
+    struct statx status = { .stx_mask = 0 };
+    assert_int_equal (statx (AT_FDCWD, world->paths [0], 0, STATX_DIOALIGN, &status), 0);
+    uint32_t align = status.stx_mask & STATX_DIOALIGN? status.stx_dio_offset_align: 0;
+    for (int no_ring = 0; no_ring < 2; no_ring++) {
+        play_mode_t direct = { .name = "small blocks", .no_ring = no_ring };
+        reader_t *reader = play_reader (world, &direct, 4);
+        if (!reader)
+            continue;
+        bool is_small = align >= 512 && align < READER_ALIGN_BYTES && status.stx_dio_mem_align <= align;
+        const struct reader_file *file = reader_file (reader, 0);
+        assert_int_equal (atomic_load (&file->align), is_small? align: READER_ALIGN_BYTES);
+        assert_int_equal (play_read_one (reader, 0, 70001, 3), 0);
+        for (int refusals = 1; is_small && refusals <= 2; refusals++) {
+            play_twist.countdown = 1;
+            play_twist.result = -EINVAL;
+            assert_int_equal (play_read_one (reader, 0, 5001, 100000), 0);
+            assert_true (play_twist.struck);
+            memset (&play_twist, 0, sizeof play_twist);
+            assert_int_equal (atomic_load (&file->align), READER_ALIGN_BYTES);
+            assert_true (reader_is_direct (reader, 0) == (refusals == 1));
+        }
+        reader_destroy (&reader);
+    }
+#else
+    (void) state;
+#endif
+}
+
 //  Guards: a file system that may know no O_DIRECT at all; whatever it says, the bytes are right.
 static void
 test_file_in_memory (void **state)
@@ -422,6 +455,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_afresh_beside_a_ring_that_cannot_be_told, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_direct_is_left_while_it_is_opened_anew, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_direct_refused, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_small_blocks, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_file_in_memory, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_files_as_catalogue_read, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_file_too_large, play_begin, play_end),

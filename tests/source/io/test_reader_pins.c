@@ -118,6 +118,37 @@ test_only_the_gap_is_read (void **state)
     }
 }
 
+//  Guards: where no unit is kept, none is read to be completed: with pins that are full, and beside one that
+//  was pinned.
+static void
+test_nothing_is_read_for_nothing (void **state)
+{
+    for (size_t mode = 0; mode < PLAY_MODE_COUNT; mode++) {
+        reader_t *reader = play_reader (*state, &PLAY_MODES [mode], 4);
+        if (!reader)
+            continue;
+        for (int is_half = 0; is_half < 2; is_half++) {
+            pinned_t pinned = s_begin ();
+            if (is_half)
+                s_pin (&pinned, 1, 4, 1, false);
+            else
+                pins_set_limit (pinned.pins, 0);
+            play_item_t item = { 0 };
+            //  The whole file is a block: with one of its units all are kept.
+            s_pinned_range (&item, &pinned, 1, 5 * UNIT - 1000, 3 * UNIT);
+            s_read (reader, &item);
+            assert_int_equal (item.request.rc, 0);
+            assert_int_equal (item.request.pinned_bytes, is_half? UNIT: 0);
+            assert_int_equal (item.request.read_bytes, is_half? 3 * UNIT:
+                play_read_bytes (reader, 1, 5 * UNIT - 1000, 3 * UNIT));
+            assert_int_equal (pins_figures (pinned.data).bytes, is_half? 4 * UNIT: 0);
+            play_free (&item);
+            s_end (&pinned);
+        }
+        reader_destroy (&reader);
+    }
+}
+
 //  Guards: so it is with many at once, which pin what others read.
 static void
 test_many_at_once (void **state)
@@ -296,6 +327,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_only_the_gap_is_read, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_nothing_is_read_for_nothing, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_many_at_once, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_afresh_replaces_pins, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_changed_file, play_begin, play_end),
