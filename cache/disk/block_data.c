@@ -682,6 +682,16 @@ block_data_is_full (const block_data_t *self)
 }
 
 bool
+block_data_fits (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    block_cache_figures_t figures = block_cache_figures (self->cache);
+    uint64_t held = atomic_load (&self->held), others = figures.bytes > held? figures.bytes - held: 0,
+        chunks = self->units / CHUNK + 1, wanted = NEW_BYTES + chunks * (CHUNK * UNIT + STEP_BYTES);
+    return !block_data_is_full (self) && others + wanted <= figures.bytes_max;
+}
+
+bool
 block_data_is_aside (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);

@@ -87,6 +87,8 @@ void block_data_drop (block_data_t *self, uint64_t offset, size_t bytes);
 bool block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether all of the range is here, as far as is known without reading it.
 bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
+//  Whether there is room for all of the data set beside what else is in the cache, as this server knows it.
+bool block_data_fits (const block_data_t *self);
 //  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,
 //  is of no use then.
 bool block_data_is_full (const block_data_t *self);

@@ -71,6 +71,7 @@ struct pins_data {
     pthread_cond_t left;                //  a block that leaves has no user any more
     uint64_t limit, reserved;
     uint64_t filled, hit_bytes, miss_bytes;
+    uint64_t grown_at;                  //  hits and misses when the limit last grew
     uint64_t keeps;                     //  of whole files so far
     size_t users;                       //  of all blocks
     block_t **chains;                   //  a power of two, or NULL
@@ -525,6 +526,8 @@ s_divide (pins_t *self)
         uint64_t limit = sum <= (double) self->limit? data->cost:
             (uint64_t) ((double) self->limit * ((double) data->cost / sum));
         pthread_mutex_lock (&data->lock);
+        if (limit > data->limit)
+            data->grown_at = data->hit_bytes + data->miss_bytes;
         data->limit = limit;
         pthread_mutex_unlock (&data->lock);
     }
@@ -851,6 +854,33 @@ pins_keeps (const pins_file_t *file, uint64_t offset)
         || s_has_room (self, s_cost (piece.block_bytes));
     pthread_mutex_unlock (&self->lock);
     return keeps;
+}
+
+bool
+pins_has (const pins_file_t *file, uint64_t offset, size_t bytes)
+{
+    s_check (file, offset, bytes);
+    bool has = true;
+    pthread_mutex_lock (&file->data->lock);
+    for (size_t at = 0; at < bytes && has;) {
+        piece_t piece = s_piece (file, offset + at, bytes - at);
+        const block_t *block = s_find (file->data, file->number, piece.number);
+        has = block && block->bytes == piece.block_bytes
+            && s_run (block, &piece, false) == piece.end - piece.begin;
+        at += piece.end - piece.begin;
+    }
+    pthread_mutex_unlock (&file->data->lock);
+    return has;
+}
+
+bool
+pins_is_filling (pins_data_t *self)
+{
+    assert (self && self->magic == PINS_MAGIC);
+    pthread_mutex_lock (&self->lock);
+    bool is_filling = self->hit_bytes + self->miss_bytes - self->grown_at < self->data_bytes;
+    pthread_mutex_unlock (&self->lock);
+    return is_filling;
 }
 
 void

@@ -76,6 +76,11 @@ void pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const ui
 //  Whether the unit at this offset is kept if it comes: reading more than is wanted, to complete it, is of
 //  use.
 bool pins_keeps (const pins_file_t *file, uint64_t offset);
+//  Whether all units of the range are here, which begins and ends as that of pins_read.
+bool pins_has (const pins_file_t *file, uint64_t offset, size_t bytes);
+//  Whether less than all of the data was looked for since the data set was made, or its limit grew: what is
+//  pinned now may be chosen (reader_store.c).
+bool pins_is_filling (pins_data_t *self);
 //  Copies the file if all of it is here and came with one pins_keep_file.
 bool pins_read_file (const pins_file_t *file, uint8_t *memory);
 //  Keeps the file, in place of what was here of it, if there is room for all of it.

@@ -5,6 +5,10 @@
 //      a cluster       a part for each block of which something is not on the local disk: a question to the
 //                      block's home, or a transfer; what this server is the home of is kept
 //
+//  Where the local disk has no room for all of the data, pins and the disk keep different blocks, so that
+//  together they save both their parts: what is pinned is not kept on the disk, and what comes from the disk
+//  is not pinned while pins can still fill with what does not (pins_is_filling).
+//
 //  A block that is being read to be kept is not asked for twice: other parts of it wait, and look on the
 //  local disk again.  A transfer that breaks is begun again for what is missing.
 //
@@ -33,6 +37,8 @@ typedef struct {
     char *url;                          //  of a sample's object; owned
     reader_blocks_t blocks;             //  where it is kept
     pins_file_t pins;                   //  of a request; without data: it has none
+    bool is_apart;                      //  what is pinned is not kept on the local disk as well,
+    bool is_filling;                    //  nor is what comes from there pinned now
     size_t data;                        //  in the cluster; SIZE_MAX: not kept in common
     size_t wanted_begin, wanted_end;    //  of the range's bytes
     size_t read_begin, read_end;        //  what is read of them
@@ -106,15 +112,21 @@ s_open_store (void **state_p, reader_t *reader, const reader_options_t *options)
 
 //  -- ranges
 
-//  Keeps the units that the transfer has brought as a whole.
+//  Keeps the units that the transfer has brought as a whole; with pins, block by block of theirs, those that
+//  are not pinned.
 static void
-s_keep (const reader_blocks_t *blocks, const transfer_t *transfer)
+s_keep (const reader_blocks_t *blocks, const pins_file_t *pins, const transfer_t *transfer)
 {
     uint64_t end = transfer->offset + transfer->bytes, first = block_data_next (transfer->offset, 0),
         last = end == blocks->bytes? end: end / UNIT * UNIT;
-    if (first < last)
-        block_data_store (blocks->data, blocks->begin + first, (size_t) (last - first),
-            transfer->memory + (first - transfer->offset), transfer->is_afresh);
+    while (first < last) {
+        uint64_t next = pins? (first / PINS_BLOCK_BYTES + 1) * PINS_BLOCK_BYTES: last;
+        size_t bytes = (size_t) ((next < last? next: last) - first);
+        if (!pins || !pins_has (pins, first, bytes))
+            block_data_store (blocks->data, blocks->begin + first, bytes,
+                transfer->memory + (first - transfer->offset), transfer->is_afresh);
+        first += bytes;
+    }
 }
 
 static void
@@ -127,9 +139,11 @@ s_finish_request (store_reader_t *self, range_t *range)
         request->buffer->size = catalogue_file_bytes (request->catalogue, request->id, request->field);
     reader_finish (self->reader, request);
     const transfer_t *whole = &range->whole;
-    if (!range->pins.data || range->rc || range->read_begin >= range->read_end)
+    bool is_file = request->kind == READER_FILE, comes_from_disk = !is_file || request->cached_bytes > 0;
+    if (!range->pins.data || range->rc || range->read_begin >= range->read_end
+    ||  (range->is_filling && comes_from_disk))
         return;
-    if (request->kind == READER_FILE)
+    if (is_file)
         pins_keep_file (&range->pins, whole->memory);
     else
         pins_keep (&range->pins, whole->offset + range->read_begin, range->read_end - range->read_begin,
@@ -420,17 +434,21 @@ s_on_end (store_reader_t *self, part_t *part)
     const transfer_t transfer = part->transfer;
     const reader_blocks_t blocks = range->blocks;
     size_t data = range->data;
-    bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch;
+    const pins_file_t pins = range->pins;
+    bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch,
+        is_apart = range->is_apart, is_range = !is_fetch && range->request->kind == READER_RANGE;
     uint64_t block = s_block (range, &transfer);
     s_count_cached (range);
     s_fail (range, transfer.rc);
     if (is_kept && is_fetch)
-        s_keep (&blocks, &transfer);
+        s_keep (&blocks, NULL, &transfer);
     s_end_part (self, part);
     if (s_is_done (range))
         s_finish (self, range);
+    if (is_apart && is_range && transfer.rc == 0)
+        pins_keep (&pins, transfer.offset, transfer.bytes, transfer.memory);
     if (is_kept && !is_fetch)
-        s_keep (&blocks, &transfer);
+        s_keep (&blocks, is_apart? &pins: NULL, &transfer);
     if (data != SIZE_MAX)
         s_wake (self, data, block);
 }
@@ -546,6 +564,9 @@ s_begin (store_reader_t *self, range_t *range, int rc)
         range->pins.data = NULL;
     if (rc == 0 && range->whole.bytes > 0 && (range->blocks.data || range->pins.data))
         s_widen (range, range->blocks.data? range->blocks.bytes: range->pins.bytes);
+    range->is_apart = range->pins.data && range->blocks.data && !range->whole.is_afresh
+        && !block_data_fits (range->blocks.data);
+    range->is_filling = range->is_apart && pins_is_filling (range->pins.data);
     if (rc == 0 && range->pins.data)
         s_look_at_pins (range);
     range->read_end = range->whole.bytes;

@@ -312,6 +312,38 @@ class StoreTest(unittest.TestCase):
                                        1 - dataset["pins"]["part"] if turn else 1, delta=0.02)
             self.assertGreater(dataset["pins"]["part"], 0.4)
 
+    def test_beside_a_local_disk_without_room(self):
+        """Pins and the disk keep different blocks, and so do they after a restart."""
+        for name in ("pack", "data"):
+            cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
+            kept = ("--block-cache", "%s=%d" % (cache, self.size // 2))
+            for start in range(2):
+                with self.serve(0.35, name, arguments=kept) as server:
+                    for turn in range(3):
+                        _, sent = self.epoch(server)
+                        dataset = server.status()["datasets"][0]
+                        held = (dataset["pack"] or dataset["objects"])["block_cache_held"] / self.size
+                        if turn:
+                            #  Beside the blocks of both there are the checksums and holes of the disk's.
+                            self.assertAlmostEqual(sent, 1 - dataset["pins"]["part"] - held, delta=0.04)
+                        elif start:
+                            self.assertAlmostEqual(sent, 1 - held, delta=0.04)
+                    self.assertGreater(dataset["pins"]["part"], 0.25)
+                    self.assertGreater(held, 0.4)
+
+    def test_a_local_disk_that_has_all(self):
+        """What is there is pinned as well once nothing else can be."""
+        cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
+        with self.serve(None, arguments=("--block-cache", "%s=%d" % (cache, self.size * 9 // 10))) as server:
+            self.epoch(server)
+        with self.serve(0.5, arguments=("--block-cache", "%s=%d" % (cache, self.size * 9 // 10))) as server:
+            self.epoch(server)
+            first = server.status()["datasets"][0]["pins"]["part"]
+            self.epoch(server)
+            self.assertLess(first, 0.25)
+            self.assertGreater(server.status()["datasets"][0]["pins"]["part"], 0.35)
+            self.assertLess(self.epoch(server)[1], 0.1)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

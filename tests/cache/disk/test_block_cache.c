@@ -378,6 +378,28 @@ test_full_from_the_start (void **state)
     }
 }
 
+//  Guards: whether all of a data set has room beside what others have.
+static void
+test_room_for_all (void **state)
+{
+    const world_t *world = *state;
+    block_cache_t *cache = s_cache (world, BYTES);
+    block_data_t *first = s_data (cache, 0), *second;
+    assert_false (block_data_fits (first));
+    block_data_close (&first);
+    block_cache_close (&cache);
+    cache = s_cache (world, 2 * BYTES);
+    first = s_data (cache, 1);
+    second = s_data (cache, 2);
+    assert_true (block_data_fits (first) && block_data_fits (second));
+    s_store (first, (range_t) { 0, BYTES }, false);
+    assert_true (block_data_fits (first));
+    assert_false (block_data_fits (second));
+    block_data_close (&first);
+    block_data_close (&second);
+    block_cache_close (&cache);
+}
+
 
 //  -- what goes wrong
 
@@ -785,6 +807,7 @@ main (void)
         CASE (test_the_longest_unused_goes_first),
         CASE (test_full_of_data_in_use),
         CASE (test_full_from_the_start),
+        CASE (test_room_for_all),
         CASE (test_folders_that_are_refused),
         CASE (test_damaged_files),
         CASE (test_harm_to_every_file),

@@ -67,6 +67,7 @@ typedef struct {
     uint64_t costs [FILES * BLOCKS_MAX];
     size_t count;                       //  of these
     uint64_t hit_bytes, miss_bytes;
+    uint64_t grown_at;                  //  their sum when the limit last grew
 } model_t;
 
 static uint64_t
@@ -143,6 +144,7 @@ s_play_read (model_t *self, uint64_t *random)
     uint64_t offset;
     s_range (random, file, true, &offset, &bytes);
     memset (s_memory, 0xee, bytes + 1);
+    bool has = pins_has (&self->files [file], offset, bytes);
     pins_gap_t gap = pins_read (&self->files [file], offset, bytes, s_memory);
     size_t begin = 0, end = bytes;
     while (begin < bytes && *s_here (self, file, (offset + begin) / UNIT))
@@ -151,6 +153,7 @@ s_play_read (model_t *self, uint64_t *random)
         end -= s_unit_bytes (file, (offset + end - 1) / UNIT);
     assert_int_equal (gap.begin, begin);
     assert_int_equal (gap.end, end);
+    assert_int_equal (has, begin == end);
     assert_memory_equal (s_memory, s_bytes (file, offset), begin);
     assert_memory_equal (s_memory + end, s_bytes (file, offset + end), bytes - end);
     for (size_t at = begin; at < end; at++)
@@ -158,6 +161,11 @@ s_play_read (model_t *self, uint64_t *random)
     assert_true (s_memory [bytes] == 0xee);
     self->hit_bytes += bytes - (end - begin);
     self->miss_bytes += end - begin;
+    uint64_t all = 0;
+    for (size_t each = 0; each < FILES; each++)
+        all += s_sizes [each];
+    assert_int_equal (pins_is_filling (self->files [0].data),
+        self->hit_bytes + self->miss_bytes - self->grown_at < all);
 }
 
 static void
@@ -201,11 +209,14 @@ s_play_drop (model_t *self, uint64_t *random)
 static void
 s_play_limit (model_t *self, pins_t *pins, uint64_t *random)
 {
-    uint64_t limit = test_below (random, s_cost_of_all () * 5 / 4), memory = s_expected (self).memory;
+    uint64_t limit = test_below (random, s_cost_of_all () * 5 / 4), memory = s_expected (self).memory,
+        before = pins_figures (self->files [0].data).limit;
     pins_set_limit (pins, limit);
     pins_settle (pins);
     limit = limit < s_cost_of_all ()? limit: s_cost_of_all ();
     assert_int_equal (pins_figures (self->files [0].data).limit, limit);
+    if (limit > before)
+        self->grown_at = self->hit_bytes + self->miss_bytes;
     while (memory > limit) {
         memset (self->order [--self->count], 0, sizeof (model_block_t));
         memory -= self->costs [self->count];
