@@ -63,7 +63,9 @@ struct pins_data {
     uint32_t magic;
     //  set at birth
     pins_t *pins;
-    uint64_t data_bytes, cost;
+    uint64_t data_bytes;
+    //  under both locks
+    uint64_t cost;                      //  0: it is retired
     //  under the lock of pins
     pins_data_t *next;
     //  under its own
@@ -574,6 +576,18 @@ pins_data_new (pins_t *pins, uint64_t data_bytes, uint64_t cost)
 }
 
 void
+pins_data_retire (pins_data_t *self)
+{
+    assert (self && self->magic == PINS_MAGIC);
+    pthread_mutex_lock (&self->pins->lock);
+    pthread_mutex_lock (&self->lock);
+    self->cost = 0;
+    pthread_mutex_unlock (&self->lock);
+    s_divide (self->pins);
+    pthread_mutex_unlock (&self->pins->lock);
+}
+
+void
 pins_data_destroy (pins_data_t **self_p)
 {
     assert (self_p);
@@ -666,7 +680,7 @@ s_check (const pins_file_t *file, uint64_t offset, size_t bytes)
 }
 
 pins_gap_t
-pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory)
+pins_lend (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory)
 {
     s_check (file, offset, bytes);
     assert (offset % UNIT == 0 && ((offset + bytes) % UNIT == 0 || offset + bytes == file->bytes));
@@ -689,6 +703,13 @@ pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memo
         is_whole = here == piece.end - piece.begin;
         gap.end -= here;
     }
+    return gap;
+}
+
+pins_gap_t
+pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory)
+{
+    pins_gap_t gap = pins_lend (file, offset, bytes, memory);
     s_count (file->data, bytes - (gap.end - gap.begin), gap.end - gap.begin);
     return gap;
 }

@@ -63,6 +63,8 @@ void pins_settle (pins_t *self);
 uint64_t pins_cost (uint64_t file_bytes);
 //  data_bytes: of all its files; cost: the sum of their pins_cost.  NULL: no memory.
 pins_data_t *pins_data_new (pins_t *self, uint64_t data_bytes, uint64_t cost);
+//  Nothing is kept any more, and its memory is given back by and by; reading finds nothing then.
+void pins_data_retire (pins_data_t *self);
 //  Nothing reads or keeps any more.  Its memory is given back by and by.
 void pins_data_destroy (pins_data_t **self_p);
 pins_figures_t pins_figures (pins_data_t *self);
@@ -70,6 +72,8 @@ pins_figures_t pins_figures (pins_data_t *self);
 //  Copies what is here at the beginning and at the end of the range.  The range begins with a unit, and ends
 //  with one or with the file.  Within the gap, memory is as it was.
 pins_gap_t pins_read (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory);
+//  The same for another server, in no figures.
+pins_gap_t pins_lend (const pins_file_t *file, uint64_t offset, size_t bytes, uint8_t *memory);
 //  Keeps the units that lie wholly in the range and are not here yet, as far as there is room.  The file's
 //  last unit may be short.
 void pins_keep (const pins_file_t *file, uint64_t offset, size_t bytes, const uint8_t *memory);

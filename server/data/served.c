@@ -209,7 +209,8 @@ s_share_field (const served_sets_t *self, served_t *served, size_t field)
     cluster_data_t data = { .blocks = blocks,
         .store = store_name (catalogue_store (source->catalogue, field)),
         .objects = catalogue_samples (source->catalogue), .find = s_find_object,
-        .context = &source->shared [field], .catalogue = source->catalogue, .field = field };
+        .context = &source->shared [field], .catalogue = source->catalogue, .field = field,
+        .pins = source->pins, .first_pinned = dataset_source_pinned_file (source, 0, field).number };
     served->is_in_cluster = true;
     return cluster_add (self->cluster, &data);
 }
@@ -333,7 +334,7 @@ s_share_pack (const served_sets_t *self, served_t *served)
     const block_data_t *blocks = pack_blocks (source->pack, &rc);
     cluster_data_t data = { .blocks = blocks, .store = store_name (pack_store (source->pack)),
         .objects = pack_volumes (source->pack), .find = s_find_volume, .context = source->pack,
-        .first_file = source->volumes [0].file };
+        .first_file = source->volumes [0].file, .pins = source->pins };
     served->is_in_cluster = self->cluster && blocks && pack_store (source->pack) && !served->is_added;
     return !served->is_in_cluster || cluster_add (self->cluster, &data);
 }
@@ -682,15 +683,20 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
     served->dataset = dataset_add (self->broker, served->wanted.name,
         catalogue_samples (served->source.catalogue),
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
+    if (served->source.pack)
+        return s_place_pack (self, served, error_p);
+    jpeg_row_index_move (served->source.rows, &self->rows);
+    return true;
+}
+
+static void
+s_pin (const served_sets_t *self, served_t *served)
+{
     if (self->pins && served->bytes == 0)
         s_measure (served);             //  it was added
     //  Without memory for the table nothing is pinned.
     if (served->bytes > 0)
         served->source.pins = pins_data_new (self->pins, served->bytes, served->pins_bytes);
-    if (served->source.pack)
-        return s_place_pack (self, served, error_p);
-    jpeg_row_index_move (served->source.rows, &self->rows);
-    return true;
 }
 
 static bool
@@ -700,6 +706,7 @@ s_place (served_sets_t *self, served_t **served_p, char **error_p)
     size_t before = self->devices.count;
     assert (self->count < OPTIONS_DATASETS_MAX);
     *error_p = NULL;
+    s_pin (self, served);               //  before the cluster knows of it
     bool good = served->source.pack || s_place_folder (self, served, error_p);
     self->all [self->count++] = served;
     good = good && s_open_devices (self, served, before, error_p) && s_give_to_broker (self, served, error_p);
@@ -772,7 +779,10 @@ served_next_gone (served_sets_t *self)
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
         jpeg_row_index_destroy (&served->source.rows);
-        pins_data_destroy (&served->source.pins);
+        if (served->is_in_cluster && served->source.pins)
+            pins_data_retire (served->source.pins);
+        else
+            pins_data_destroy (&served->source.pins);
         self->gone = xalloc_memory (realloc (self->gone, (self->gone_count + 1) * sizeof *self->gone));
         self->gone [self->gone_count++] = served;
         s_close_devices (self);

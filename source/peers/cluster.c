@@ -247,7 +247,32 @@ s_place (const cluster_data_t *data, const peer_question_frame_t *frame, uint64_
         && *place_p / PEER_BLOCK_BYTES == (*place_p + frame->bytes - 1) / PEER_BLOCK_BYTES;
 }
 
-//  From the cache on the local disk, or by the reader.  A block that is not here, while there is no room, is
+//  From pins at its beginning and end, and for the rest from the cache on the local disk.  False: not all of
+//  it is here.
+static bool
+s_take (const cluster_data_t *data, gift_t *gift)
+{
+    const peer_question_frame_t *frame = &gift->question.frame;
+    size_t bytes = frame->bytes;
+    pins_gap_t gap = { .begin = 0, .end = bytes };
+    if (data->pins) {
+        uint64_t begin, size;
+        data->find (data->context, frame->object, &begin, &size);
+        gap = pins_lend (&(pins_file_t) { .data = data->pins, .number = data->first_pinned + frame->object,
+            .bytes = size }, frame->offset, bytes, gift->memory);
+    }
+    if (gap.begin < gap.end && !block_data_lend ((block_data_t *) data->blocks, gift->place + gap.begin,
+        gap.end - gap.begin, gift->memory + gap.begin, gift->sums + gap.begin / BLOCK_DATA_UNIT_BYTES))
+        return false;
+    if (gap.begin > 0)
+        block_data_sums (gift->place, gap.begin, gift->memory, gift->sums);
+    if (gap.begin < gap.end && gap.end < bytes)
+        block_data_sums (gift->place + gap.end, bytes - gap.end, gift->memory + gap.end,
+            gift->sums + gap.end / BLOCK_DATA_UNIT_BYTES);
+    return true;
+}
+
+//  From memory and the local disk, or by the reader.  A block that is not here, while there is no room, is
 //  not read for others only to be thrown away.
 static void
 s_prepare (peer_server_t *self, gift_t *gift)
@@ -258,7 +283,7 @@ s_prepare (peer_server_t *self, gift_t *gift)
     bool is_placed = s_place (&entry->shown, &question->frame, &gift->place);
     assert (is_placed);
     size_t bytes = question->frame.bytes;
-    if (block_data_lend (blocks, gift->place, bytes, gift->memory, gift->sums)) {
+    if (s_take (&entry->shown, gift)) {
         s_give (self, gift);
         return;
     }

@@ -1,10 +1,10 @@
 /*  cluster -- this server among those that keep blocks of stores for each other (docs/cluster_cache.md).
  *
  *  Each block of a data set's address space (block_data.h) has one home among the members (homes.h).  A
- *  reader (peers.h) that needs a block asks its home.  The home's peer server (cluster.c) gives it from
- *  the cache on its local disk, or has its own reader fetch it from the store first, once for all.  Here is
- *  what the peer server and the readers of one server share: the members, the data sets, the keys, and the
- *  messages between servers.
+ *  reader (peers.h) that needs a block asks its home.  The home's peer server (cluster.c) gives it from its
+ *  pins (pins.h) and the cache on its local disk, or has its own reader fetch it from the store first, once
+ *  for all.  Here is what the peer server and the readers of one server share: the members, the data sets,
+ *  the keys, and the messages between servers.
  *
  *  happy path:     cluster_new .. cluster_add .. peers_new, by each store's reader .. cluster_start ..
  *                  cluster_stop .. peers_destroy .. cluster_destroy
@@ -22,6 +22,7 @@
 #include "block_data.h"
 #include "exchange.h"
 #include "members.h"
+#include "pins.h"
 
 struct catalogue;
 typedef struct cluster cluster_t;
@@ -96,6 +97,8 @@ typedef struct {
     uint32_t first_file;            //  of a pack: the reader's number of the first volume; the others follow
     const struct catalogue *catalogue;          //  of single objects; NULL: a pack
     size_t field;
+    pins_data_t *pins;              //  where its objects are pinned; lent until cluster_stop; NULL: nowhere
+    uint64_t first_pinned;          //  the pins' number of its first object; the others follow
 } cluster_data_t;
 
 typedef struct {

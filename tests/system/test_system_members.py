@@ -66,11 +66,11 @@ class Members(unittest.TestCase):
         self.addCleanup(server.__exit__, None, None, None)
         return server
 
-    def begin(self, servers, epochs=1, **options):
+    def begin(self, servers, epochs=1, first_seed=100, **options):
         """Jobs that depend on their seed alone: what they get has a checksum.  They get the bytes as they
         are: what decoding makes of them is not these tests' matter, and takes far longer."""
         pipeline = json.dumps([{"op": "decode", "as": "bytes", "length": self.LENGTH}])
-        return [server.read(batch=16, epochs=epochs, order="seeded", seed=100 + number,
+        return [server.read(batch=16, epochs=epochs, order="seeded", seed=first_seed + number,
                             pipeline=pipeline, **options)
                 for number, server in enumerate(servers)]
 
@@ -128,6 +128,41 @@ class Members(unittest.TestCase):
     def member(self, server, name):
         """What the server says of another."""
         return next(member for member in self.cluster(server)["members"] if member["member"] == name)
+
+
+class Pinned(Members):
+    """Of so many blocks each member is the home of some."""
+    SAMPLES = 400
+
+    def test_a_home_gives_what_it_has_pinned(self):
+        """Its disk has room for a tenth, and everything is in memory."""
+        self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        memory = ("--memory", str(2 * self.bytes))
+        self.store.latency = 0.05               # the member is quicker
+        for single in (False, True):
+            self.path = "s3://bucket/" + ("single" if single else "train")
+            if single:
+                shutil.copytree(self.data, os.path.join(self.root, "bucket", "single"))
+            home, other = self.servers = [self.server(number, 0.1, arguments)
+                                          for number, arguments in enumerate((memory, ()))]
+            for turn in range(40):      # what stays in the pool is not read again
+                self.finish(self.begin(self.servers, first_seed=1000 + 2 * turn))
+                pinned = home.status()["datasets"][0]["pins"]["part"]
+                if pinned > 0.999:
+                    break
+            self.assertGreater(pinned, 0.999)
+            sums = self.finish(self.begin(self.servers))
+            before, first = self.store.sent(), self.member(other, self.names[0])
+            strange = self.exceptions([other])
+            self.assertEqual(self.finish(self.begin([home, other])), sums)
+            sent, seen = self.store.sent() - before, self.member(other, self.names[0])
+            given = seen["bytes"] - first["bytes"]
+            self.assertGreater(given, 0)
+            self.assertEqual(seen["refused"]["full"], first["refused"]["full"])
+            if self.exceptions([other]) == strange:
+                self.assertLess(sent + given, 1.05 * self.bytes)
+            for server in self.servers:
+                server.stop()
 
 
 class Epochs(Members):

@@ -145,7 +145,10 @@ s_play_read (model_t *self, uint64_t *random)
     s_range (random, file, true, &offset, &bytes);
     memset (s_memory, 0xee, bytes + 1);
     bool has = pins_has (&self->files [file], offset, bytes);
-    pins_gap_t gap = pins_read (&self->files [file], offset, bytes, s_memory);
+    //  Another server's read is in no figures.
+    bool is_lent = test_below (random, 4) == 0;
+    pins_gap_t gap = is_lent? pins_lend (&self->files [file], offset, bytes, s_memory):
+        pins_read (&self->files [file], offset, bytes, s_memory);
     size_t begin = 0, end = bytes;
     while (begin < bytes && *s_here (self, file, (offset + begin) / UNIT))
         begin += s_unit_bytes (file, (offset + begin) / UNIT);
@@ -159,8 +162,8 @@ s_play_read (model_t *self, uint64_t *random)
     for (size_t at = begin; at < end; at++)
         assert_true (s_memory [at] == 0xee);
     assert_true (s_memory [bytes] == 0xee);
-    self->hit_bytes += bytes - (end - begin);
-    self->miss_bytes += end - begin;
+    self->hit_bytes += is_lent? 0: bytes - (end - begin);
+    self->miss_bytes += is_lent? 0: end - begin;
     uint64_t all = 0;
     for (size_t each = 0; each < FILES; each++)
         all += s_sizes [each];
@@ -284,8 +287,20 @@ test_data_sets_share_by_size (void **state)
     assert_int_equal (pins_figures (small).limit, 4 * one);
     assert_int_equal (pins_figures (large).limit, 12 * one);
     pins_set_limit (pins, 8 * one);
+    file.data = large;
+    file.bytes = 12 * BLOCK;
+    pins_keep (&file, 0, BLOCK, s_truth);
+    assert_true (pins_has (&file, 0, BLOCK));
+    pins_data_retire (large);
+    assert_int_equal (pins_figures (small).limit, 4 * one);
+    assert_int_equal (pins_figures (large).limit, 0);
+    pins_settle (pins);
+    assert_int_equal (pins_figures (large).memory, 0);
+    assert_int_equal (pins_lend (&file, 0, UNIT, s_memory).end, UNIT);
     pins_data_destroy (&large);
     assert_int_equal (pins_figures (small).limit, 4 * one);
+    file.data = small;
+    file.bytes = 4 * BLOCK;
     pins_set_limit (pins, 0);
     pins_settle (pins);
     assert_int_equal (pins_figures (small).memory, 0);
