@@ -12,13 +12,14 @@
 #include "answer.h"
 #include "clock.h"
 #include "complain.h"
+#include "memory_answer.h"
 #include "option.h"
 #include "plural.h"
 #include "tree_answer.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 5000, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
-    PAUSE_NS = 100000000 };
+    SENTENCE_BYTES = 1024, PAUSE_NS = 100000000 };
 
 static const char *
 s_plural (const json_t *object, const char *key)
@@ -162,12 +163,22 @@ s_show_pack (const json_t *pack)
 
 //  What of a data set stays in memory.
 static void
-s_show_pins (const json_t *pins)
+s_show_pins (const json_t *dataset)
 {
-    if (json_is_object (pins))
-        printf ("  pinned %.1f MB, %.1f %% of it, with at most %.1f MB of memory; %.1f MB were read from "
-            "there\n", answer_real (pins, "bytes") / 1e6, 100 * answer_real (pins, "part"),
-            answer_real (pins, "limit_bytes") / 1e6, answer_real (pins, "hit_bytes") / 1e6);
+    char words [SENTENCE_BYTES];
+    memory_answer_dataset (dataset, words, sizeof words);
+    if (*words)
+        printf ("  %s\n", words);
+}
+
+//  "      in epoch 3, 54 % of the bytes read for it came from pins, about 4.1 s of reading saved".
+static void
+s_show_reads (const json_t *status, const json_t *job)
+{
+    char words [SENTENCE_BYTES];
+    memory_answer_job (status, job, words, sizeof words);
+    if (*words)
+        printf ("      %s\n", words);
 }
 
 static void
@@ -193,7 +204,7 @@ s_show_datasets (const json_t *status)
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
-        s_show_pins (json_object_get (dataset, "pins"));
+        s_show_pins (dataset);
         tree_answer_print (status, dataset);
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"), answer_text (bad, "reason"));
@@ -405,6 +416,7 @@ s_show_jobs (const json_t *status)
             s_waited (json_object_get (job, "waits"), waited));
         s_show_ranks (json_object_get (job, "ranks"));
         s_show_tier (json_object_get (job, "tier"));
+        s_show_reads (status, job);
     }
     if (index > 0)
         printf ("      (waited for, since its start: draw = jobs that may begin with it, read = bytes, "
@@ -577,6 +589,10 @@ s_show (const json_t *status)
     if (answer_real (status, "restarts") > 0)
         printf (", restarted %.0f time%s", answer_real (status, "restarts"), s_plural (status, "restarts"));
     printf ("\n");
+    char words [SENTENCE_BYTES];
+    memory_answer_words (status, words, sizeof words);
+    if (*words)
+        printf ("%s\n", words);
     s_show_datasets (status);
     s_show_tenants (status);
     s_show_jobs (status);

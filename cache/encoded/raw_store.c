@@ -724,7 +724,7 @@ raw_store_retry (raw_store_t *self, raw_request_t *request)
     request->handed_out = false;
     request->rc = 0;
     request->damaged = request->read_bytes = request->read_ns = 0;
-    request->cached_bytes = request->cached_ns = request->pinned_bytes = 0;
+    request->cached_bytes = request->cached_ns = request->pinned_bytes = request->saved_ns = 0;
     request->peer_bytes = request->peer_ns = 0;
     request->gets = request->slow_gets = 0;
     s_queue_first (self, request);

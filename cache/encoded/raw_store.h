@@ -57,7 +57,7 @@ enum { RAW_LANES_MAX = 65, RAW_SOURCES_MAX = 64 };
 
 typedef enum { RAW_SAMPLE_AWAITED, RAW_SAMPLE_READY, RAW_SAMPLE_BAD } raw_sample_state_t;
 
-//  Read-only for the caller but for `waiting`.
+//  Read-only for the caller, but for the last group.
 typedef struct raw_sample {
     //  set at birth
     uint32_t source;                    //  the caller's number of the data set, < RAW_SOURCES_MAX
@@ -78,6 +78,8 @@ typedef struct raw_sample {
     struct raw_sample *chain;
     //  the caller's
     void *waiting;                      //  the versions that wait for it
+    float pinned_part, saved_seconds;   //  of its read: what pins gave, and the time that this saved
+    bool is_uncounted;                  //  no job has been told of its read
 } raw_sample_t;
 
 //  One read: positions first .. first + count - 1 of the source's pack, for some of the samples there.
@@ -90,7 +92,7 @@ typedef struct raw_request {
     int rc;                             //  -errno: none of them was read
     uint64_t damaged;                   //  bit i: samples [i] does not have its checksum
     uint64_t read_bytes, read_ns;       //  what it cost, whole blocks, and how long that took
-    uint64_t pinned_bytes;              //  what was pinned instead, whole units
+    uint64_t pinned_bytes, saved_ns;    //  what was pinned instead, whole units, and the time that this saved
     uint64_t cached_bytes, cached_ns;   //  what came from the local disk's cache of a store instead,
     uint64_t peer_bytes, peer_ns;       //  and from other members of the cluster
     uint32_t gets, slow_gets;           //  how often a store was asked; of these, given up as slow

@@ -551,6 +551,7 @@ s_start (server_t *self)
         .router = client_socket_router (self->client_socket), .ring_path = ring_path, .log = &self->log,
         .client_socket = self->client_socket, .connection_limit = self->connection_limit,
         .customs = self->customs, .block_cache = self->sets.blocks, .cluster = self->cluster,
+        .memory = self->options.memory_bytes? &self->parts: NULL,
         .additions = self->additions, .restarts = self->supervised.restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");

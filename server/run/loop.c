@@ -156,10 +156,10 @@ s_look_at_memory (loop_t *self, int64_t now_ms)
         return;
     self->memory_ms = now_ms;
     uint64_t machine_bytes = machine_memory_bytes (""),
-        pins = memory_parts_pins_now (self->parts, machine_bytes), taken = self->parts->pins - pins;
-    if (taken == self->pins_taken)
+        pins = memory_parts_pins_now (self->parts, machine_bytes);
+    if (pins == self->parts->pins_now)
         return;
-    self->pins_taken = taken;
+    self->parts->pins_now = pins;
     pins_set_limit (self->pins, pins);
     log_event (self->log, LOG_LEVEL_NOTICE, "memory", LOG_FIELDS (LOG_NUMBER ("machine_bytes", machine_bytes),
         LOG_NUMBER ("pins_bytes", pins)),

@@ -48,7 +48,7 @@ typedef struct {
     members_t *members;
     http_server_t *http_server;
     pins_t *pins;                       //  of all data sets, and the parts of --memory, of which they are one
-    const memory_parts_t *parts;
+    memory_parts_t *parts;
     const char *const *viewers;         //  of it, behind the operator: tenants by name
     int64_t idle_limit_ms;              //  0: the server never ends by itself
     int signals;                        //  a descriptor, readable when the server is to end
@@ -56,7 +56,6 @@ typedef struct {
     log_t *log;
     //  the loop's; zeros at first
     int64_t memory_ms;                  //  when it looked last how much memory this process may use
-    uint64_t pins_taken;                //  of the pins' memory
     loop_told_t turned_away;            //  by the connection limit
     loop_told_t resets;                 //  of the receive quota
     loop_told_t shortages;              //  of memory and descriptors

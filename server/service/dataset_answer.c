@@ -200,10 +200,11 @@ s_pins (const dataset_source_t *source)
     if (!source->pins)
         return json_null ();
     pins_figures_t pins = pins_figures (source->pins);
-    return json_pack ("{s:I, s:f, s:I, s:I, s:I, s:I, s:I}", "bytes", (json_int_t) pins.bytes, "part",
+    return json_pack ("{s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f}", "bytes", (json_int_t) pins.bytes, "part",
         (double) pins.bytes / (double) pins.data_bytes, "data_bytes", (json_int_t) pins.data_bytes,
         "memory_bytes", (json_int_t) pins.memory, "limit_bytes", (json_int_t) pins.limit, "hit_bytes",
-        (json_int_t) pins.hit_bytes, "miss_bytes", (json_int_t) pins.miss_bytes);
+        (json_int_t) pins.hit_bytes, "miss_bytes", (json_int_t) pins.miss_bytes, "saved_seconds",
+        (double) source->saved_ns / 1e9);
 }
 
 static void

@@ -642,6 +642,27 @@ s_block_cache (const block_cache_t *block_cache)
     return object;
 }
 
+//  What --memory is divided into, and what pins take of it.
+static json_t *
+s_memory (const memory_parts_t *parts, const json_t *datasets)
+{
+    size_t index;
+    uint64_t pinned = 0;
+    const json_t *dataset;
+    if (!parts)
+        return json_null ();
+    json_array_foreach (datasets, index, dataset)
+        pinned += (uint64_t) json_integer_value (json_object_get (json_object_get (dataset, "pins"),
+            "memory_bytes"));
+    json_t *object = json_object ();
+    s_put (object, "bytes", parts->memory);
+    s_put (object, "mixing_bytes", parts->raw);
+    s_put (object, "prepared_bytes", parts->cache);
+    s_put (object, "pins_bytes", parts->pins_now);
+    s_put (object, "pinned_bytes", pinned);
+    return object;
+}
+
 //  Figures of the whole server: other tenants change them.
 static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
@@ -653,6 +674,8 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     s_put (status, "remote_workers_lost", lost);
     json_object_set_new (status, "operations", customs_status (self->options.customs));
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
+    json_object_set_new (status, "memory", s_memory (self->options.memory,
+        json_object_get (status, "datasets")));
     json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
     json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):
         json_null ());

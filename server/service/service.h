@@ -23,6 +23,7 @@
 #include "connection_limit.h"
 #include "dataset.h"
 #include "log.h"
+#include "memory_parts.h"
 #include "receiver.h"
 #include "ring_server.h"
 #include "tasks.h"
@@ -39,7 +40,8 @@ typedef struct {
     log_t *log;
     const tenants_t *tenants;
     const client_socket_t *client_socket;       //  for status; NULL: none
-    const block_cache_t *block_cache;       //  for status, as the next; NULL: none
+    const block_cache_t *block_cache;       //  for status, as the next two; NULL: none
+    const memory_parts_t *memory;       //  of --memory
     cluster_t *cluster;
     customs_t *customs;
     additions_t *additions;     //  NULL: data sets are neither added nor removed

@@ -33,7 +33,8 @@ memory_parts_t
 memory_parts_divide (const memory_parts_wanted_t *wanted)
 {
     uint64_t most = wanted->memory / MOST_PART;
-    memory_parts_t parts = { .cache = wanted->cache_given, .raw = wanted->raw_given };
+    memory_parts_t parts = { .memory = wanted->memory, .cache = wanted->cache_given,
+        .raw = wanted->raw_given };
     if (!parts.raw)
         parts.raw = s_most (s_least (s_most (wanted->pack_bytes / RAW_PART, MEMORY_PARTS_LEAST), most),
             s_most (wanted->raw_least, 1));
@@ -47,7 +48,7 @@ memory_parts_divide (const memory_parts_wanted_t *wanted)
         parts.raw += s_take (&spare, wanted->memory / RAW_SPARE_PART, parts.raw);
     if (!wanted->cache_given)
         parts.cache += s_take (&spare, wanted->memory / CACHE_SPARE_PART, parts.cache);
-    parts.pins = s_least (rest, wanted->pins_most) + spare;
+    parts.pins = parts.pins_now = s_least (rest, wanted->pins_most) + spare;
     return parts;
 }
 

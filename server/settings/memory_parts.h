@@ -24,7 +24,9 @@ typedef struct {
 } memory_parts_wanted_t;
 
 typedef struct {
+    uint64_t memory;                    //  that was divided
     uint64_t cache, raw, pins;
+    uint64_t pins_now;                  //  less than pins while this process may not use so much
 } memory_parts_t;
 
 memory_parts_t memory_parts_divide (const memory_parts_wanted_t *wanted);

@@ -289,6 +289,25 @@ class Shown(SystemTest):
             self.assertIn("dygraph", page)
             self.assertRegex(page, r'id="trouble"[^>]*></div>')
 
+    def test_memory_on_the_page(self):
+        """What it holds and saves, of the whole, of a data set and of a job."""
+        with self.watched("--memory", "96M") as (server, http):
+            server.read(batch=16, epochs=1).finish()
+            server.read(batch=16, epochs=0, rate=1, name="stands")
+            wait_until("reads are shown", lambda: [job for job in http.json("/status.json")["jobs"]
+                                                   if job["reads"]["epoch_bytes"]])
+            wait_until("there is a point", lambda: http.json("/history.json")["delivered"][1:])
+            page, console = page_in_browser(server.folder, "http://localhost:%d/#job=2" % http.port)
+            self.assertEqual(console, [])
+            self.assertRegex(page, r'<p id="memory-words">Memory 96 MiB: [0-9.]+ [KM]iB of [0-9]+ MiB pinned '
+                             r"\(100 % of train\), [0-9.]+ MiB for mixing, 64 MiB for prepared samples; "
+                             "[0-9]+ % of the bytes read so far came from pins, (less than|about) [0-9.]+ s "
+                             r"of reading saved\.</p>")
+            self.assertRegex(page, '<p id="job-reads">In epoch 0, 100 % of the bytes read for it came from '
+                             "pins, ")
+            self.assertIn(">from pins</th>", page)
+            self.assertRegex(page, '<td class="number">[0-9.]+ [KM]iB, 100 %</td>')
+
     def test_the_tree_on_the_page(self):
         """Vertices with their sizes, jobs at the leaves, and each pair, as status tells them; what a job is
         called is no markup."""
@@ -590,7 +609,7 @@ class Viewers(KeyTest):
         for name in ("vision", "audio"):
             self.allow(name, name)
         http = Http(port)
-        arguments = ("--http", str(port), "--http-tokens", tokens)
+        arguments = ("--http", str(port), "--http-tokens", tokens, "--memory", "96M")
         with self.server("vision", "audio", arguments=arguments) as server:
             for name in ("vision", "audio"):
                 self.job(server, name, name=name, epochs=3)
@@ -610,8 +629,16 @@ class Viewers(KeyTest):
                                       Authorization="Bearer " + VISION)[0], 404)
             seen = http.ask("/metrics", Authorization="Bearer " + VISION)[2]
             self.assertIn(b'name="vision"', seen)
-            for other in (b"audio", b"tureen_processor_seconds", b"tureen_tenant_jobs", b"tureen_device"):
+            for other in (b"audio", b"tureen_processor_seconds", b"tureen_tenant_jobs", b"tureen_device",
+                          b"pinned", b"read_bytes", b"memory_limit"):
                 self.assertNotIn(other, seen)
+            #  What is in memory already would tell a tenant what others have read.
+            self.assertIn("reads", all_jobs["jobs"][0])
+            self.assertIn("pins", all_jobs["datasets"][0])
+            self.assertIn("memory", all_jobs)
+            self.assertNotIn("reads", own["jobs"][0])
+            self.assertNotIn("pins", own["datasets"][0])
+            self.assertNotIn("memory", own)
             for authorization in ({}, {"Authorization": "Bearer " + VISION + "x"},
                                   {"Authorization": "Basic eDp4"}):
                 for path in ("/status.json", "/metrics", "/history.json", "/history.json?job=1"):

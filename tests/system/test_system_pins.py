@@ -40,6 +40,17 @@ def take(server, epochs=EPOCHS, **keys):
     return taken
 
 
+def one_epoch(server, name, **keys):
+    """A job that has consumed its first epoch of two, and stands."""
+    job = plain_client.Job(server.endpoint, harness.PATIENCE)
+    job.join((), dataset="train", batch_size=BATCH, epochs=2, name=name, **keys)
+    job.start()
+    while not isinstance(event := job.event(), plain_client.EpochEnd):
+        event.fields.clear()
+        job.done_with(event)
+    return job
+
+
 class PinsTest(unittest.TestCase):
     SAMPLES = 900
 
@@ -148,25 +159,76 @@ class PinsTest(unittest.TestCase):
             take(server, 1, batch_size=1, pipeline=[{"op": "decode", "as": "bytes", "length": 3 << 20}])
 
     def test_figures(self):
-        """Status as text, and metrics."""
+        """Status, as JSON and as text, and metrics."""
         port = harness.free_port()
         with self.serve("40M", more=("--http", "127.0.0.1:%d" % port)) as server:
             take(server, 2)
-            pins = self.dataset(server)["pins"]
-            wanted = ("  pinned %.1f MB, %.1f %% of it, with at most %.1f MB of memory; "
-                      "%.1f MB were read from there\n")
-            self.assertIn(wanted % (pins["bytes"] / 1e6, 100 * pins["part"], pins["limit_bytes"] / 1e6,
-                                    pins["hit_bytes"] / 1e6), server.status_text())
-            with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port) as answer:
-                rows = answer.read().decode().splitlines()
-            for name, labels, key in (("pinned_bytes", "", "bytes"),
-                                      ("read_bytes_total", ',source="pins"', "hit_bytes")):
-                row, = (row for row in rows if row.startswith("tureen_dataset_" + name) and labels in row)
-                self.assertEqual(float(row.split()[-1]), pins[key], row)
-                self.assertGreater(pins[key], 0)
-                self.assertIn('dataset="train"', row)
+            job = one_epoch(server, "stands")
+            #  All slots are filled, but for that of the batch which it was given last.
+            wait_until("no more is read for it", lambda: server.job_status("stands")["window"][
+                "sent_batches"] == 3)
+            status, port_url = server.status(), "http://127.0.0.1:%d/metrics" % port
+            memory, pins, reads = status["memory"], status["datasets"][0]["pins"], status["jobs"][0]["reads"]
+            self.assertEqual(memory["bytes"], 40 << 20)
+            self.assertEqual((memory["mixing_bytes"], memory["prepared_bytes"]), (12 << 20, 3 << 20))
+            self.assertEqual(memory["pins_bytes"], 25 << 20)
+            self.assertEqual(memory["pinned_bytes"], pins["memory_bytes"])
+            self.assertGreater(pins["saved_seconds"], 0)
+            #  All of its epoch's samples were read, but for those that lay prepared, while pins were full.
+            self.assertEqual(reads["epoch"], 0)
+            self.assertAlmostEqual(reads["epoch_bytes"] / status["datasets"][0]["bytes"], 1, delta=0.06)
+            self.assertAlmostEqual(reads["epoch_pinned_bytes"] / reads["epoch_bytes"], pins["part"],
+                                   delta=0.05)
+            self.assertGreater(reads["epoch_saved_seconds"], 0)
+            self.assertLess(reads["saved_seconds"], pins["saved_seconds"])
+            text = server.status_text()
+            self.assertRegex(text, r"(?m)^memory 42 MB: [0-9]+ MB of 26 MB pinned \([0-9]+ % of train\), "
+                             r"13 MB for mixing, 3\.1 MB for prepared samples; [0-9]+ % of the bytes read so "
+                             r"far came from pins, (about|less than) [0-9.]+ s of reading saved$")
+            self.assertRegex(text, r"(?m)^  pinned [0-9]+ MB, [0-9]+ % of it; [0-9]+ % of the bytes read so "
+                             r"far came from there \([0-9]+ MB\), ")
+            self.assertRegex(text, r"(?m)^      in epoch [0-9], [0-9]+ % of the bytes read for it came from "
+                             "pins, ")
+            counted = 'tureen_job_read_bytes_total{number="%d",name="stands",dataset="train"} %d' % (
+                status["jobs"][0]["job"], reads["bytes"])
+            wait_until("metrics are as new", lambda: counted in self.rows(port_url))
+            rows = self.rows(port_url)
+            for name, labels, value in (
+                    ("dataset_pinned_bytes", 'dataset="train"', pins["bytes"]),
+                    ("dataset_read_bytes_total", ',source="pins"', pins["hit_bytes"]),
+                    ("dataset_pinned_saved_seconds_total", 'dataset="train"', pins["saved_seconds"]),
+                    ("pinned_memory_bytes", "", memory["pinned_bytes"]),
+                    ("memory_limit_bytes", 'part="mixing"', 12 << 20),
+                    ("memory_limit_bytes", 'part="prepared"', 3 << 20),
+                    ("memory_limit_bytes", 'part="pins"', 25 << 20),
+                    ("job_read_bytes_total", 'name="stands"', reads["bytes"]),
+                    ("job_pinned_read_bytes_total", 'name="stands"', reads["pinned_bytes"]),
+                    ("job_pinned_saved_seconds_total", 'name="stands"', reads["saved_seconds"])):
+                row, = (row for row in rows if row.startswith("tureen_" + name) and labels in row)
+                self.assertEqual(float(row.split()[-1]), value, row)
+            job.leave()
+            job.close()
         with self.serve(None) as server:
+            self.assertIsNone(server.status()["memory"])
             self.assertNotIn("pinned", server.status_text())
+
+    @staticmethod
+    def rows(address):
+        with urllib.request.urlopen(address) as answer:
+            return answer.read().decode().splitlines()
+
+    def test_a_folder_counts_what_pins_gave(self):
+        with self.serve("96M", folder=self.data, raw="1M") as server:
+            first = one_epoch(server, "first")
+            self.assertEqual(server.job_status("first")["reads"]["epoch_pinned_bytes"], 0)
+            second = one_epoch(server, "second", order="private")
+            reads = server.job_status("second")["reads"]
+            self.assertEqual(reads["epoch_pinned_bytes"], reads["epoch_bytes"])
+            self.assertLessEqual(reads["epoch_bytes"], self.dataset(server)["bytes"])
+            self.assertGreater(reads["epoch_bytes"], 0)
+            for job in first, second:
+                job.leave()
+                job.close()
 
     def test_data_sets_share(self):
         with self.serve("50M") as server:

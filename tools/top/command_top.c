@@ -13,12 +13,13 @@
 #include <curses.h>
 #include <jansson.h>
 #include "complain.h"
+#include "memory_answer.h"
 #include "option.h"
 #include "top.h"
 #include "tree_answer.h"
 #include "tureen.h"
 
-enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
+enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 5, WORDS_BYTES = 1024, CONTROL_L = 12 };
 enum { JOBS = TOP_KINDS, PAGES };       //  what is shown: a kind of table, or the jobs
 
 typedef struct {
@@ -137,6 +138,21 @@ s_write_shared (const top_t *self)
     }
 }
 
+//  "  memory 8.0 GB: ..", and "  pins of fast: ..".
+static void
+s_write_memory (const top_t *self)
+{
+    char text [WORDS_BYTES];
+    memory_answer_words (self->now, text, sizeof text);
+    if (*text)
+        printf ("  %s\n", text);
+    for (size_t index = 0; index < self->view.count; index++) {
+        top_view_memory (&self->view, &self->view.rows [index], text, sizeof text);
+        if (*text)
+            printf ("  pins of %s: %s\n", self->view.rows [index].name, text);
+    }
+}
+
 static int
 s_write_lines (top_t *self)
 {
@@ -163,6 +179,7 @@ s_write_lines (top_t *self)
             if (!s_write_table (self, kind))
                 return 1;
         s_write_shared (self);
+        s_write_memory (self);
         if (fflush (stdout) != 0)
             return 1;
         nanosleep (&pause, NULL);
@@ -258,7 +275,7 @@ s_draw_heads (const top_t *self)
     attroff (A_BOLD);
 }
 
-//  Over two lines, of which the second ends before the last one.
+//  Over three lines, of which the third ends before the last one.
 static void
 s_draw_words (top_t *self, size_t picked)
 {
@@ -273,7 +290,7 @@ s_draw_words (top_t *self, size_t picked)
     else
         snprintf (text, sizeof text, "%s: %s", self->table.rows [picked].cells [0],
             self->table.rows [picked].words);
-    mvprintw (LINES - 3, 0, "%.*s", 2 * COLS - 1, text);
+    mvprintw (LINES - 4, 0, "%.*s", 3 * COLS - 1, text);
 }
 
 static void
@@ -281,7 +298,7 @@ s_draw_foot (const top_t *self)
 {
     if (*self->error) {
         attron (A_BOLD);
-        mvaddnstr (LINES - 4, 0, self->error, COLS);
+        mvaddnstr (LINES - 5, 0, self->error, COLS);
         attroff (A_BOLD);
     }
     move (LINES - 1, 0);

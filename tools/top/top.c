@@ -4,6 +4,7 @@
 #include <string.h>
 #include "answer.h"
 #include "append.h"
+#include "memory_answer.h"
 #include "plural.h"
 #include "tree_answer.h"
 #include "utf8.h"
@@ -172,6 +173,12 @@ top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
 }
 
 void
+top_view_memory (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes)
+{
+    memory_answer_job (self->now, s_job (self->now, row->job), text, text_bytes);
+}
+
+void
 top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes)
 {
     const json_t *job = s_job (self->now, row->job);
@@ -188,6 +195,10 @@ top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t
     tree_answer_words (self->now, (double) row->job, others, sizeof others);
     size_t used = strlen (text);
     if (*others && !*little)
+        snprintf (text + used, text_bytes - used, "; %s", others);
+    top_view_memory (self, row, others, sizeof others);
+    used = strlen (text);
+    if (*others)
         snprintf (text + used, text_bytes - used, "; %s", others);
 }
 
@@ -346,11 +357,15 @@ s_put_dataset (const top_view_t *view, const json_t *dataset, const json_t *befo
     s_count (row, 7, answer_real (dataset, "bad_samples"));
     const char *trouble = answer_text (json_object_get (dataset, "trouble"), "reason"),
         *reason = answer_text (json_array_get (bad, 0), "reason");
+    char pinned [TOP_TEXT_BYTES];
     reason = *trouble? trouble: reason;
     if (*reason)
         utf8_visible (reason, strlen (reason), row->words, sizeof row->words);
     else
         tree_answer_summary (view->now, dataset, row->words, sizeof row->words);
+    memory_answer_dataset (dataset, pinned, sizeof pinned);
+    if (*pinned && !*reason)
+        append (row->words, sizeof row->words, "%s%s", *row->words? "; ": "", pinned);
     if (!*row->words)
         snprintf (row->words, sizeof row->words, "all of its samples that were read are good");
 }
@@ -472,6 +487,7 @@ s_head_table (top_table_t *self, const json_t *now, top_kind_t kind)
     if (kind == TOP_DATA) {
         s_add_part (self->head, now, "prepared", "cache_bytes", "cache_bytes_max");
         s_add_part (self->head, now, "compressed", "raw_bytes", "raw_bytes_max");
+        s_add_part (self->head, json_object_get (now, "memory"), "pinned", "pinned_bytes", "pins_bytes");
         s_add_part (self->head, now, "batches", "jobs_bytes", "jobs_bytes_max");
         s_add_part (self->head, json_object_get (now, "block_cache"), "on the disk", "bytes", "bytes_max");
     }

@@ -47,6 +47,8 @@ const char *top_sort_name (top_sort_t sort);
 void top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES]);
 //  Why the row's job shares little, as the server has told it, or what it shares.  Safe for a terminal.
 void top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes);
+//  What pins save the row's job, alone (memory_answer.h).  Safe for a terminal.
+void top_view_memory (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes);
 
 //  ---- the tables beside
 

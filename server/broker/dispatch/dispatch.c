@@ -8,6 +8,7 @@
 #include "patience.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
+#include "reads.h"
 #include "tenant.h"
 #include "version.h"
 #include "xalloc.h"
@@ -745,9 +746,11 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
         patience_made (version_dataset (self, version));
         s_count_fetching (self, tenant, version_dataset (self, version), true);
     }
-    else
+    else {
         version_dataset (self, version)->prefetch->bytes_handed
             += ((const raw_sample_t *) version->raw)->bytes;
+        reads_count_raw (version);
+    }
     prepared_pin (version);
     self->preparing++;
     action_add (self, ACTION_PREPARE, NULL)->version = version;
@@ -905,8 +908,10 @@ void
 broker_read (broker_t *self, raw_request_t *request)
 {
     s_read_is_back (self, request);
-    if (request->rc == 0)
+    if (request->rc == 0) {
         patience_good (dataset_of_request (self, request));
+        reads_divide (request);
+    }
     raw_store_done (self->raw, request, s_arrived, NULL);
 }
 

@@ -8,6 +8,7 @@
 #include "broker.h"
 #include "dataset.h"
 #include "rank.h"
+#include "reads.h"
 #include "request.h"
 #include "row.h"
 #include "sharing.h"
@@ -243,6 +244,7 @@ struct job {
         rate_mark_t marks [RATE_MARKS];
         uint32_t mark_count;
         uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
+        reads_t reads;
     } counts;
     //  What its clients are told: bad.c, sharing.c and patience.c.
     struct {

@@ -98,7 +98,7 @@ s_ranks (const job_t *job, int64_t now_ms)
 
 //  A rank with both states is reported as the first one.
 static json_t *
-s_job (const job_t *job, int64_t now_ms)
+s_job (const job_t *job, bool sees_all, int64_t now_ms)
 {
     static const char *const orders [] = { "shared", "private", "list", "seeded" };
     json_t *object = json_object ();
@@ -140,6 +140,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "ring_bytes", s_number (job->life.ring_bytes));
     json_object_set_new (object, "single_reads", s_number (job->counts.single_reads));
     json_object_set_new (object, "single_bytes", s_number (job->counts.single_bytes));
+    if (sees_all)
+        json_object_set_new (object, "reads", reads_status (job));
     json_object_set_new (object, "tier", raw_prefetch_job_status (job));
     json_object_set_new (object, "pool", job->asked.pool? s_number (job->asked.pool): json_null ());
     json_object_set_new (object, "pool_bytes", s_number (lookahead_bytes (job)));
@@ -187,7 +189,7 @@ s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_t *list = json_array ();
     for (const job_t *job = self->jobs; job; job = job->next)
         if (job->state != JOB_OVER && (!tenant || job->tenant == tenant))
-            json_array_insert_new (list, 0, s_job (job, now_ms));
+            json_array_insert_new (list, 0, s_job (job, tenant == NULL, now_ms));
     return list;
 }
 

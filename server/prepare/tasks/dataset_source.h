@@ -45,7 +45,8 @@ typedef struct {
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     dataset_source_field_t shared [CATALOGUE_FIELDS_MAX];       //  of plain files
     pins_data_t *pins;              //  of all its files; the source's; NULL: none
-    dataset_source_objects_t objects;   //  the broker's thread's
+    uint64_t saved_ns;              //  by pins, of its devices' time; the broker's thread's, as the next
+    dataset_source_objects_t objects;
     dataset_source_volume_t *volumes;   //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
     uint32_t piece_set;             //  samples, set by the user; 0: the cost model decides

@@ -204,6 +204,22 @@ device_done (device_t *self)
     return request;
 }
 
+//  Of one read, when `depth` are under way.
+static double
+s_busy_seconds (const device_t *self, uint64_t bytes)
+{
+    return bytes? (double) bytes / cost_rate (&self->cost, (double) bytes, device_depth (self)): 0;
+}
+
+uint64_t
+device_saved_ns (const device_t *self, const reader_request_t *request)
+{
+    if (request->pinned_bytes == 0)
+        return 0;
+    double without = s_busy_seconds (self, request->read_bytes + request->pinned_bytes);
+    return (uint64_t) ((without - s_busy_seconds (self, request->read_bytes)) * 1e9);
+}
+
 int
 device_descriptor (const device_t *self)
 {

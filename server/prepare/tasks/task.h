@@ -25,7 +25,7 @@ typedef struct task {
     int64_t due_ms;                 //  at rest: until then
     task_kind_t kind;
     const pipeline_t *pipeline;     //  one reference
-    const dataset_source_t *source;
+    dataset_source_t *source;
     pipeline_key_t key;
     uint64_t worker_ns;             //  processor time that it has taken, of the worker's thread and of an
                                     //  operation of the operator's own

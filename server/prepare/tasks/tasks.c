@@ -14,6 +14,7 @@
 #include "job.h"
 #include "patience.h"
 #include "pool.h"
+#include "reads.h"
 #include "ready_tasks.h"
 #include "task.h"
 #include "tenant.h"
@@ -489,6 +490,8 @@ s_end_range (tasks_t *self, range_t *range)
     range->raw->cached_bytes = range->request.cached_bytes;
     range->raw->cached_ns = range->request.cached_ns;
     range->raw->pinned_bytes = range->request.pinned_bytes;
+    range->raw->saved_ns = device_saved_ns (range->device, &range->request);
+    range->source->saved_ns += range->raw->saved_ns;
     range->raw->peer_bytes = range->request.peer_bytes;
     range->raw->peer_ns = range->request.peer_ns;
     range->raw->gets = range->request.gets;
@@ -599,6 +602,21 @@ s_tell_fetches (tasks_t *self, const task_t *task)
     dataset_set_fetches (self->broker, version_dataset (self->broker, task->version), most + most / 4);
 }
 
+//  For the jobs that wait for it, and its data set.
+static void
+s_count_reads (const task_t *task)
+{
+    reads_sum_t sum = { .bytes = 0 };
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
+        const reader_request_t *read = &task->requests [file];
+        sum.bytes += read->read_bytes + read->cached_bytes + read->peer_bytes + read->pinned_bytes;
+        sum.pinned_bytes += read->pinned_bytes;
+        sum.saved_ns += device_saved_ns (task->source->fields [read->field], read);
+    }
+    task->source->saved_ns += sum.saved_ns;
+    reads_count (task->version, &sum);
+}
+
 //  All files of a task have come back, read or failed.
 static void
 s_files_done (tasks_t *self, task_t *task)
@@ -613,6 +631,7 @@ s_files_done (tasks_t *self, task_t *task)
         s_unread (self, task, failed, rc);
     else {
         s_tell_fetches (self, task);
+        s_count_reads (task);
         broker_fetched (self->broker, task->version);
         s_hand_out (self, task);
     }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "answer.h"
+#include "memory_answer.h"
 #include "top.h"
 #include "tree_answer.h"
 
@@ -275,13 +276,117 @@ trees_of_any_form (void **state)
     }
 }
 
+//  ---- what --memory saves
+
+static json_t *
+s_pins (double bytes, double hits, double misses, double seconds)
+{
+    return json_pack ("{s:f, s:f, s:f, s:f, s:f}", "bytes", bytes, "data_bytes", 1000e6, "hit_bytes", hits,
+        "miss_bytes", misses, "saved_seconds", seconds);
+}
+
+//  A server of 640 MB, a job of which read so much in its epoch.
+static json_t *
+s_with_memory (double seconds, double epoch_bytes)
+{
+    json_t *status = json_pack ("{s:f, s:{s:f, s:f, s:f, s:f, s:f}, s:[{s:s, s:o}, {s:s, s:o}, {s:s, s:n}], "
+        "s:[{s:i, s:{s:i, s:f, s:f, s:f}}]}", "uptime_seconds", 3.0, "memory", "bytes", 640e6,
+        "mixing_bytes", 20e6, "prepared_bytes", 25e6, "pins_bytes", 595e6, "pinned_bytes", 541e6, "datasets",
+        "name", "photos", "pins", s_pins (540e6, 600e6, 600e6, seconds), "name", "val", "pins",
+        s_pins (0, 0, 0, 0), "name", "none", "pins", "jobs", "job", 7, "reads", "epoch", 3, "epoch_bytes",
+        epoch_bytes, "epoch_pinned_bytes", 5e6, "epoch_saved_seconds", 4.06);
+    assert_non_null (status);
+    return status;
+}
+
+static void
+memory (void **state)
+{
+    (void) state;
+    static const struct { double seconds; const char *words; } spans [] = { { 0.01, "less than 0.1 s" },
+        { 4.06, "about 4.1 s" }, { 9.96, "about 10 s" }, { 41.2, "about 41 s" }, { 600, "about 10 minutes" },
+        { 9000, "about 2.5 hours" } };
+    char text [300], wanted [300];
+    for (size_t index = 0; index < sizeof spans / sizeof *spans; index++) {
+        json_t *status = s_with_memory (spans [index].seconds, 10e6);
+        memory_answer_words (status, text, sizeof text);
+        snprintf (wanted, sizeof wanted, "memory 640 MB: 541 MB of 595 MB pinned (54 %% of photos, 0 %% of "
+            "val), 20 MB for mixing, 25 MB for prepared samples; 50 %% of the bytes read so far came from "
+            "pins, %s of reading saved", spans [index].words);
+        assert_string_equal (text, wanted);
+        json_decref (status);
+    }
+    json_t *status = s_with_memory (41.2, 10e6), *datasets = json_object_get (status, "datasets"),
+        *job = json_array_get (json_object_get (status, "jobs"), 0);
+    memory_answer_dataset (json_array_get (datasets, 0), text, sizeof text);
+    assert_string_equal (text, "pinned 540 MB, 54 % of it; 50 % of the bytes read so far came from there "
+        "(600 MB), about 41 s of reading saved");
+    memory_answer_dataset (json_array_get (datasets, 1), text, sizeof text);
+    assert_string_equal (text, "pinned 0.0 kB, 0 % of it");
+    memory_answer_dataset (json_array_get (datasets, 2), text, sizeof text);
+    assert_string_equal (text, "");
+    memory_answer_job (status, job, text, sizeof text);
+    assert_string_equal (text, "in epoch 3, 50 % of the bytes read for it came from pins, about 4.1 s of "
+        "reading saved");
+    //  In the lines below the tables.
+    top_view_t view;
+    top_table_t table;
+    assert_true (top_view_make (&view, status, NULL, TOP_BY_JOB));
+    top_view_words (&view, &view.rows [0], text, sizeof text);
+    assert_non_null (strstr (text, "; in epoch 3, 50 % of the bytes"));
+    assert_true (top_table_make (&table, &view, TOP_DATA, 0));
+    assert_non_null (strstr (table.head, "pinned 516 MiB of 567 MiB"));
+    assert_non_null (strstr (table.rows [1].words, "pinned 540 MB, 54 % of it"));
+    assert_null (strstr (table.rows [0].words, "pinned"));
+    top_table_clear (&table);
+    top_view_clear (&view);
+    json_decref (status);
+    //  Nothing was read in this epoch; and without --memory nothing is said.
+    status = s_with_memory (1, 0);
+    job = json_array_get (json_object_get (status, "jobs"), 0);
+    memory_answer_job (status, job, text, sizeof text);
+    assert_string_equal (text, "");
+    json_object_set_new (json_object_get (job, "reads"), "epoch_bytes", json_real (10));
+    json_object_set_new (status, "memory", json_null ());
+    memory_answer_job (status, job, text, sizeof text);
+    assert_string_equal (text, "");
+    memory_answer_words (status, text, sizeof text);
+    assert_string_equal (text, "");
+    json_decref (status);
+}
+
+//  Whatever stands in an answer, and however little room there is.
+static void
+memory_of_any_form (void **state)
+{
+    (void) state;
+    static const char *const forms [] = { "{}", "[]", "7", "{\"memory\":7}",
+        "{\"memory\":{},\"datasets\":[7,{\"pins\":{}},{\"pins\":{\"hit_bytes\":1}},{\"pins\":[]}]}",
+        "{\"memory\":{\"bytes\":1e300},\"datasets\":{},\"jobs\":[{\"reads\":{\"epoch_bytes\":\"x\"}}]}" };
+    for (size_t index = 0; index < sizeof forms / sizeof *forms; index++) {
+        json_t *status = json_loads (forms [index], JSON_DECODE_ANY, NULL);
+        assert_non_null (status);
+        for (size_t room = 1; room < 120; room += 7) {
+            char text [120];
+            memory_answer_words (status, text, room);
+            assert_true (strlen (text) < room);
+            memory_answer_dataset (json_array_get (json_object_get (status, "datasets"), 2), text, room);
+            assert_true (strlen (text) < room);
+            memory_answer_job (status, json_array_get (json_object_get (status, "jobs"), 0), text, room);
+            assert_true (strlen (text) < room);
+        }
+        json_decref (status);
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
         cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal),
-        cmocka_unit_test (trees), cmocka_unit_test (trees_of_any_form)
+        cmocka_unit_test (trees), cmocka_unit_test (trees_of_any_form), cmocka_unit_test (memory),
+        cmocka_unit_test (memory_of_any_form)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -277,6 +277,28 @@ caches_teach_nothing (void **state)
     device_destroy (&self);
 }
 
+//  Guards: what pins gave saves a whole read, or the end of one, at the depth that reads have now; without
+//  pins nothing is saved.
+static void
+pins_save_time (void **state)
+{
+    (void) state;
+    device_t *self = s_open (4, false);
+    const cost_t *cost = device_cost (self);
+    double all = 65536 / cost_rate (cost, 65536, 4), rest = 16384 / cost_rate (cost, 16384, 4);
+    struct { uint64_t read, cached, pinned; double seconds; } cases [] = {
+        { 65536, 0, 0, 0 }, { 0, 65536, 0, 0 }, { 0, 0, 65536, all }, { 0, 4096, 65536, all },
+        { 16384, 0, 49152, all - rest } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        reader_request_t request = { .read_bytes = cases [index].read, .cached_bytes = cases [index].cached,
+            .pinned_bytes = cases [index].pinned };
+        uint64_t wanted = (uint64_t) (cases [index].seconds * 1e9), saved = device_saved_ns (self, &request);
+        assert_in_range (saved + 1, wanted, wanted + 2);
+    }
+    assert_true (all > rest && rest > 0);
+    device_destroy (&self);
+}
+
 //  Small and slow reads that come from the page cache ask for little depth: files of folders get some anyway.
 //  Must hold: a depth that the user has set stays.
 static void
@@ -427,6 +449,7 @@ main (void)
         cmocka_unit_test_setup (trouble_with_keys, s_setup),
         cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
         cmocka_unit_test_setup (caches_teach_nothing, s_setup),
+        cmocka_unit_test_setup (pins_save_time, s_setup),
         cmocka_unit_test_setup (folders_have_a_least_depth, s_setup),
         cmocka_unit_test_setup (what_status_says, s_setup),
     };
