@@ -8,11 +8,12 @@ listen = "ipc:///run/tureen/server.sock"
 #  Members of this group reach the socket: usermod -a -G tureen anna.
 group = tureen
 
-#  Memory for prepared samples; without it a quarter of what the server may use.
-#cache = 24G
-
-#  Or memory for everything: what is left beside prepared samples keeps the data's bytes.
+#  Memory, which the server divides: what mixing and prepared samples do not need keeps the data's bytes, so that an
+#  epoch reads only what does not fit.  Batches of jobs come beside it.
 #memory = 48G
+
+#  Or memory for prepared samples alone; without either a quarter of what the server may use.
+#cache = 24G
 
 #dataset
 #    train = /data/imagenet/train

@@ -527,6 +527,23 @@ class Serve(Case):
         with tureen.Loader(self.endpoint, batch_size=8, epochs=1) as loader:
             self.assertEqual(loader.samples, SAMPLES)
 
+    def test_memory_is_divided(self) -> None:
+        server = self.serve(memory="96M", cache=None)
+        memory = server.status()["memory"]
+        self.assertEqual(memory["bytes"], 96 << 20)
+        self.assertGreaterEqual(memory["pins_bytes"], 48 << 20)
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=2) as loader:
+            for _ in loader:
+                pass
+        self.assertEqual(server.status()["datasets"][0]["pins"]["part"], 1)
+        with self.assertWarnsRegex(RuntimeWarning, r"its --memory is 96M \(67108864 was asked for\)"):
+            self.serve(memory=64 << 20, cache=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.serve(memory=96 << 20, cache=None)
+        with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*memory"):
+            self.serve(memory="much", endpoint=self.endpoint + ".other")
+
     def test_old_logs_go(self) -> None:
         old, young, other = (os.path.join(self.folder, name) for name in
                              ("tureen-serve-old.log", "tureen-serve-young.log", "other.log"))

@@ -235,7 +235,8 @@ class Pods(unittest.TestCase):
     def small(self):
         for template in templates(self.objects).values():
             for container in template["spec"]["containers"]:
-                container["args"] = [re.sub("--cache=.*", "--cache=64M", word) for word in container["args"]]
+                container["args"] = [re.sub("--memory=.*", "--memory=64M", word)
+                                     for word in container["args"]]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A server for the jobs of this user, which the first of them starts and the others join.
 
-    server = tureen.serve(train="/data/train", val="/data/val", cache="8G")
+    server = tureen.serve(train="/data/train", val="/data/val", memory="64G")
     for batch in tureen.Loader(server.endpoint, dataset="train"):
         ...
 
@@ -177,10 +177,10 @@ class Server:
 
 
 def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
-          cache: Union[None, int, str] = None, workers: Optional[int] = None,
-          idle: Optional[int] = None, timeout: float = 60.0, allow_empty: Sequence[str] = (),
-          classes_from: Optional[Mapping[str, str]] = None, arguments: Sequence[str] = (),
-          **more: Path) -> Server:
+          memory: Union[None, int, str] = None, cache: Union[None, int, str] = None,
+          workers: Optional[int] = None, idle: Optional[int] = None, timeout: float = 60.0,
+          allow_empty: Sequence[str] = (), classes_from: Optional[Mapping[str, str]] = None,
+          arguments: Sequence[str] = (), **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
     datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any
@@ -188,6 +188,9 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
                     which a Loader takes by itself
     endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an
                     endpoint looks too
+    memory          bytes, as a number or as "64G", that the server divides: mixing and prepared samples get
+                    what they need, and the rest keeps the data's bytes, so that an epoch reads only what does
+                    not fit (`Server.status ()["memory"]`).  None: it keeps none
     cache, workers  as of `tureen serve`
     idle            it ends when it has had no job for so many seconds (from its start: a minute at least):
                     longer than a process takes from here to its first batch.  None: 60
@@ -198,10 +201,10 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
     arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
 
     Any number of processes of one user may call this at once: one server is started, and all get it.  The
-    process that starts it sets its cache, workers, idle and arguments.  The executable is $TUREEN_SERVER, or
-    what was installed with this package, or else `tureen` on PATH.  The environment is not changed, but
-    for TUREEN_NAMES, where a name is taken: processes that are to find a server at another endpoint than the
-    default must be told.
+    process that starts it sets its memory, cache, workers, idle and arguments.  The executable is
+    $TUREEN_SERVER, or what was installed with this package, or else `tureen` on PATH.  The environment is not
+    changed, but for TUREEN_NAMES, where a name is taken: processes that are to find a server at another
+    endpoint than the default must be told.
 
     A server that is there gets what it lacks of the data sets, while its jobs go on.  Where it has other data
     under one of the names, that data set gets another name there, such as "train-1f2e3d", which a warning
@@ -217,7 +220,7 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
     given = _Given.of(datasets, more, allow_empty, classes_from or {}, arguments, ())
     if idle is not None and (isinstance(idle, bool) or not isinstance(idle, int) or idle < 1):
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
-    said = (("cache", cache), ("workers", workers), ("until-idle", idle))
+    said = (("memory", memory), ("cache", cache), ("workers", workers), ("until-idle", idle))
     asked = [(option, str(value)) for option, value in said if value is not None]
     settings = [f"--until-idle={60 if idle is None else idle}"]
     settings += [f"--{option}={value}" for option, value in asked if option != "until-idle"]
