@@ -79,6 +79,11 @@ static const option_row_t s_rows [] = {
         .expected = "epochs, above 0 and up to 100000, as in 10" },
     { "published-rng", NULL, AT (plan.published_rng),
         "redox without a sampler, on one splitmix64, unshuffled pack: to compare load by load" },
+    { "table", NULL, AT (table),
+        "what an epoch reads with `tureen serve --memory` for a quarter to nine tenths of the\n"
+        "data, by one job and by four: of 1 GB of photographs in a pack, of --samples of\n"
+        "--sample-bytes, or of --data.  Takes seconds; at most 20,000 samples are simulated" },
+    { "data", "PATH", AT (data), "with --table: a folder or a pack, as of `tureen serve`" },
     { "json", NULL, AT (json), "the figures as JSON" }
 };
 _Static_assert (RAW_REDOX == 1 && RAW_DIRECT == 2 && TIER_FOLLOW == 1 && TIER_PRIVATE == 2,
@@ -87,6 +92,7 @@ _Static_assert (TIER_PLAN_EPOCHS_MAX == 100000, "what --until says");
 
 static const option_table_t s_table = { "tier_sim", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tier_sim --policy P --samples N --memory FRACTION [options]\n"
+    "       tier_sim --table [--data PATH] [--json]\n"
     "\n"
     "Drives the raw tier, the sampler and the prepared cache with simulated jobs on a virtual clock,\n"
     "without reading or decoding, and says what is read and how well orders mix what lies together in the\n"
@@ -171,9 +177,28 @@ s_check_jobs (const tier_options_t *self)
     return true;
 }
 
+//  Memory, policy and jobs are those of the table.
+static bool
+s_check_table (const tier_options_t *self, const option_result_t *result)
+{
+    static const char *const others [] = { "policy", "sampler", "chunk", "piece", "memory", "pins",
+        "virtual-chunks", "cache", "epochs", "job", "batch", "align", "until", "published-rng" };
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++)
+        if (option_given (&s_table, result, others [index]))
+            return s_complain ("--%s: does not go with --table, which has its own", others [index]);
+    if (self->data && (option_given (&s_table, result, "samples")
+        || option_given (&s_table, result, "sample-bytes")))
+        return s_complain ("--data: has samples of its own, neither --samples nor --sample-bytes");
+    return true;
+}
+
 static bool
 s_finish (tier_options_t *self, const option_result_t *result)
 {
+    if (self->table)
+        return s_check_table (self, result);
+    if (self->data)
+        return s_complain ("--data: goes with --table");
     if (!option_given (&s_table, result, "policy"))
         return s_complain ("--policy is missing: stream, redox or direct");
     if (!option_given (&s_table, result, "samples"))

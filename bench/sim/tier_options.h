@@ -10,6 +10,8 @@ typedef struct {
     uint32_t epochs;                    //  of the one job, where no --job is given; 0: the default
     uint64_t seed;
     bool json;
+    bool table;                         //  tier_table.h
+    const char *data;                   //  its folder or pack; NULL: samples of one size
 } tier_options_t;
 
 //  -1: go on; else the exit status: help was printed, or standard error says what is wrong.  The caller calls

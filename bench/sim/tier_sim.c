@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "tier_options.h"
 #include "tier_report.h"
+#include "tier_table.h"
 
 static void
 s_run (const tier_options_t *options)
@@ -21,6 +22,8 @@ main (int argc, char **argv)
 {
     tier_options_t options;
     int status = tier_options_parse (&options, argc, argv);
+    if (status < 0 && options.table)
+        status = tier_table_print (&options)? 0: 1;
     if (status < 0) {
         s_run (&options);
         status = 0;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "tier_mixing.h"
+#include "scratch.h"
 #include "simulator_run.h"
 #include "tier_run.h"
 
@@ -86,6 +87,10 @@ test_bad_arguments (void **state)
         { "--policy redox --samples 1000 --memory 0.1 --published-rng --until 2", "has one job of its own" },
         { FINE "--pins 1.5", "--pins '1.5': expected a share" },
         { "--policy redox --samples 1000 --memory 0.1 --published-rng --pins 0.5", "--pins: does not go" },
+        { FINE "--data /data", "--data: goes with --table" },
+        { FINE "--table", "does not go with --table" },
+        { "--table --job 1:0:2:0:1", "--job: does not go with --table" },
+        { "--table --data /data --samples 100", "--data: has samples of its own" },
         { FINE "more", "'more'" }
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
@@ -130,6 +135,60 @@ test_pins (void **state)
             }
             json_decref (object);
         }
+}
+
+static void
+s_make_folder (const char *folder, size_t files, size_t bytes)
+{
+    char path [200];
+    snprintf (path, sizeof path, "%s/class", folder);
+    assert_int_equal (mkdir (path, 0700), 0);
+    for (size_t file = 0; file < files; file++) {
+        snprintf (path, sizeof path, "%s/class/%zu.jpg", folder, file);
+        FILE *made = fopen (path, "w");
+        assert_non_null (made);
+        assert_int_equal (ftruncate (fileno (made), (off_t) bytes), 0);
+        assert_int_equal (fclose (made), 0);
+    }
+}
+
+//  The table: the part of the data that is pinned, what an epoch reads then, and of what data it is.
+static void
+test_table (void **state)
+{
+    (void) state;
+    scratch_folder_t scratch;
+    char of_folder [200];
+    assert_true (scratch_begin (&scratch));
+    s_make_folder (scratch.path, 600, 300000);
+    snprintf (of_folder, sizeof of_folder, "--table --data %s", scratch.path);
+    const struct { const char *arguments; json_int_t samples, bytes; bool is_pack; } cases [] = {
+        { "--table --samples 2000 --sample-bytes 500000", 2000, 1000000000, true },
+        { of_folder, 600, 180000000, false } };
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
+        json_t *object = s_json (cases [at].arguments), *row;
+        assert_int_equal (json_integer_value (json_object_get (object, "samples")), cases [at].samples);
+        assert_int_equal (json_integer_value (json_object_get (object, "bytes")), cases [at].bytes);
+        assert_int_equal (json_is_true (json_object_get (object, "is_pack")), cases [at].is_pack);
+        size_t index;
+        assert_int_equal (json_array_size (json_object_get (object, "rows")), 4);
+        json_array_foreach (json_object_get (object, "rows"), index, row) {
+            double pinned = s_real (row, "pinned"), memory = s_real (row, "memory");
+            //  What else memory is for is at most a quarter of it, and less of much data.
+            assert_true (pinned < memory && pinned > memory * 0.74 - 0.02);
+            assert_true (cases [at].bytes < 1000000000 || pinned >= memory - 0.051);
+            assert_true (fabs (s_real (row, "one_job") - (1 - pinned)) < 0.02);
+            assert_true (s_real (row, "four_in_step") > s_real (row, "one_job") - 0.01);
+            assert_true (s_real (row, "four_speeds") < 1.6 * (1 - pinned));
+        }
+        json_decref (object);
+    }
+    assert_int_equal (s_run (of_folder), 0);
+    assert_non_null (strstr (s_text, "600 samples of 300 kB, single files: 180 MB\n"));
+    assert_non_null (strstr (s_text, "\n| 45 MB | 0.25 | 0."));
+    assert_int_equal (s_run ("--table --data /nowhere"), 1);
+    assert_non_null (strstr (s_text, "tier_sim: --data: there is no folder '/nowhere'"));
+    assert_true (scratch_end (&scratch));
 }
 
 //  Two independent programs agree on these.
@@ -269,6 +328,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_bad_arguments),
         cmocka_unit_test (test_pins),
+        cmocka_unit_test (test_table),
         cmocka_unit_test (test_redox_as_published),
         cmocka_unit_test (test_json_is_whole_and_the_seeds),
         cmocka_unit_test (test_direct_is_a_shuffle),
