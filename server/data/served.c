@@ -137,21 +137,19 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
     FILE *out)
 {
     char size [32];
-    const char *name = served->wanted.name;
+    const char *name = served->wanted.name, *folder = self->options->blocks_folder;
     if (blocks && !block_data_is_aside (blocks))
-        fprintf (out, "data set '%s': kept in %s, which has %s of it\n", name, self->options->blocks_folder,
+        fprintf (out, "data set '%s': kept in %s, which has %s of it\n", name, folder,
             served_size_text (block_data_held_bytes (blocks), size, sizeof size));
     else
     if (rc == -CATALOGUE_BESIDE)
-        fprintf (out, "data set '%s' is not kept in %s, since both are on one file system\n", name,
-            self->options->blocks_folder);
+        fprintf (out, "data set '%s' is not kept in %s, since both are on one file system\n", name, folder);
     else
     if (rc)
-        fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, self->options->blocks_folder,
-            rc == -EAGAIN? "its disk does not answer, so that nothing is known of what is there; start the "
-            "server again when it does": rc == -ENODATA? "the store tells no versions (ETag) of its objects, "
-            "without which they might have changed": rc == -ENOSPC? "it is full of data in use: give it more "
-            "bytes":
+        fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, folder,
+            rc == -EAGAIN? "its disk does not answer; start the server again when it does":
+            rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
+            "have changed": rc == -ENOSPC? "it is full of data in use: make it larger":
             rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
             "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc));
     if (blocks && served->is_added && self->cluster && catalogue_store (served->source.catalogue, 0))
@@ -302,9 +300,8 @@ s_add_object (const served_sets_t *self, devices_t *devices, dataset_source_t *s
     const pack_t *pack = source->pack;
     device_t *device = source->volumes [volume].device = s_device (devices, self->options, 0,
         pack_store (pack));
-    uint32_t *file_p = &source->volumes [volume].file;
     return device && device_add_volume (device, pack_volume_url (pack, volume),
-        pack_volume_version (pack, volume), span, file_p);
+        pack_volume_version (pack, volume), span, &source->volumes [volume].file);
 }
 
 //  On the local disk.
@@ -1038,16 +1035,11 @@ static bool
 s_keeps_any (const served_sets_t *self)
 {
     bool keeps_any = false;
+    uint64_t held;
     for (size_t index = 0; index < self->devices.count; index++)
         keeps_any = keeps_any || device_is_store (self->devices.all [index]);
-    for (size_t index = 0; index < self->count; index++) {
-        const catalogue_t *catalogue = self->all [index]->source.catalogue;
-        const pack_t *pack = self->all [index]->source.pack;
-        int rc;
-        keeps_any = keeps_any || (pack && pack_blocks (pack, &rc));
-        for (size_t field = 0; field < catalogue_fields (catalogue); field++)
-            keeps_any = keeps_any || catalogue_blocks (catalogue, field, &rc);
-    }
+    for (size_t index = 0; index < self->count; index++)
+        keeps_any = keeps_any || dataset_source_is_kept (&self->all [index]->source, &held);
     return keeps_any;
 }
 

@@ -157,28 +157,13 @@ s_devices (const dataset_source_t *source)
     return names;
 }
 
-//  Whether the files are kept on the local disk; what they take of it.
-static bool
-s_is_kept (const dataset_source_t *source, uint64_t *held_p)
-{
-    bool is_kept = false;
-    *held_p = 0;
-    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
-        int rc;
-        const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
-        is_kept = is_kept || blocks;
-        *held_p += blocks? block_data_held_bytes (blocks): 0;
-    }
-    return is_kept;
-}
-
 //  Of single objects in a store, or files that are kept: from where their bytes came, as a pack's status has
 //  it.
 static json_t *
 s_objects (const dataset_source_t *source)
 {
     uint64_t held;
-    bool is_kept = s_is_kept (source, &held);
+    bool is_kept = dataset_source_is_kept (source, &held);
     if (source->pack || (!is_kept && !catalogue_store (source->catalogue, 0)))
         return json_null ();
     const dataset_source_objects_t *objects = &source->objects;
@@ -230,11 +215,9 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
     json_t *pack = json_object_get (object, "pack");
     if (source->pack)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
-    int rc;
-    const block_data_t *blocks = source->pack? pack_blocks (source->pack, &rc): NULL;
-    if (blocks && sees_all)
-        json_object_set_new (pack, "block_cache_held",
-            json_integer ((json_int_t) block_data_held_bytes (blocks)));
+    uint64_t held;
+    if (source->pack && sees_all && dataset_source_is_kept (source, &held))
+        json_object_set_new (pack, "block_cache_held", json_integer ((json_int_t) held));
     if (sees_all)
         json_object_set_new (object, "objects", s_objects (source));
     if (sees_all)

@@ -94,21 +94,31 @@ s_look_at_pins (reader_request_t *request)
     return gap.begin < gap.end;
 }
 
-//  A sample's file that was read: where it is kept on the local disk, and in memory.
+//  Whether pins and the local disk keep different bytes, since it has no room for all (reader_store.c).
+static bool
+s_is_apart (const reader_request_t *request, const block_data_t *blocks)
+{
+    return request->progress.is_pinned && blocks && !block_data_fits (blocks);
+}
+
+//  A sample's file that was read: it is kept in memory, and on the local disk.
 static void
 s_keep_file (const reader_request_t *request)
 {
     const reader_progress_t *progress = &request->progress;
+    const catalogue_t *catalogue = request->catalogue;
     size_t bytes = s_file_bytes (request);
     int rc;
     if (bytes == 0)
         return;
-    if (progress->is_kept)
-        block_data_store_owned (catalogue_blocks (request->catalogue, request->field, &rc), catalogue_owner (
-            request->catalogue, request->id, request->field), catalogue_place (request->catalogue,
-            request->id, request->field), bytes, request->buffer->bytes);
-    if (progress->is_pinned && request->pinned_bytes == 0)
+    block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
+    bool is_apart = s_is_apart (request, blocks);
+    if (progress->is_pinned && request->pinned_bytes == 0
+    &&  !(is_apart && request->cached_bytes > 0 && pins_is_filling (request->pins.data)))
         pins_keep_file (&request->pins, request->buffer->bytes);
+    if (progress->is_kept && !(is_apart && pins_has (&request->pins, 0, bytes)))
+        block_data_store_owned (blocks, catalogue_owner (catalogue, request->id, request->field),
+            catalogue_place (catalogue, request->id, request->field), bytes, request->buffer->bytes);
 }
 
 //  What was read of a range, and what of it came from the local disk.
@@ -119,15 +129,18 @@ s_keep_range (const reader_request_t *request, const reader_file_t *file)
     uint64_t place = s_place (request), left = file->bytes - place;
     size_t end = progress->done < left? progress->done: (size_t) left,      //  the file may have grown
         whole = end < left? end / BLOCK_DATA_UNIT_BYTES * BLOCK_DATA_UNIT_BYTES: end;
-    if (progress->is_kept && progress->begin < whole)
+    bool is_apart = s_is_apart (request, file->blocks.data),
+        is_filling = is_apart && pins_is_filling (request->pins.data);
+    //  What came from the local disk lies before and behind what was read.
+    size_t begin = is_filling? progress->begin: progress->unpinned_begin;
+    if (!is_filling && progress->done >= progress->end && progress->unpinned_end > end)
+        end = progress->unpinned_end;
+    if (progress->is_pinned && begin < end)
+        pins_keep (&request->pins, place + begin, end - begin, request->memory + begin);
+    if (progress->is_kept && progress->begin < whole
+    &&  !(is_apart && pins_has (&request->pins, place + progress->begin, whole - progress->begin)))
         block_data_store (file->blocks.data, file->blocks.begin + place + progress->begin,
             whole - progress->begin, request->memory + progress->begin, request->is_afresh);
-    //  What came from the local disk lies before and behind what was read.
-    if (progress->done >= progress->end && progress->unpinned_end > end)
-        end = progress->unpinned_end;
-    if (progress->is_pinned && progress->unpinned_begin < end)
-        pins_keep (&request->pins, place + progress->unpinned_begin, end - progress->unpinned_begin,
-            request->memory + progress->unpinned_begin);
 }
 
 void

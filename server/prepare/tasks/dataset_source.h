@@ -83,6 +83,23 @@ dataset_source_pinned_file (const dataset_source_t *self, uint32_t id, size_t fi
         .bytes = catalogue_file_bytes (self->catalogue, id, field) };
 }
 
+//  Whether any of it is kept on the local disk, and what that takes there.
+static inline bool
+dataset_source_is_kept (const dataset_source_t *self, uint64_t *held_p)
+{
+    bool is_kept = false;
+    size_t parts = self->pack? 1: catalogue_fields (self->catalogue);
+    *held_p = 0;
+    for (size_t part = 0; part < parts; part++) {
+        int rc;
+        const block_data_t *blocks = self->pack? pack_blocks (self->pack, &rc): catalogue_blocks (
+            self->catalogue, part, &rc);
+        is_kept = is_kept || blocks;
+        *held_p += blocks? block_data_held_bytes (blocks): 0;
+    }
+    return is_kept;
+}
+
 //  What rc, of a read, says; not of a shortage.
 static inline const char *
 dataset_source_error (const dataset_source_t *self, int rc)

@@ -158,8 +158,8 @@ test_files_of_the_workers_own (void **state)
     s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyz"), WIRE_WORK_READY, 0);
 }
 
-//  Must hold: a sample of a hundred million pixels does not cost each thread some hundred MB for as long as the
-//  worker lives.
+//  Must hold: a sample of a hundred million pixels does not cost each thread some hundred MB for as long as
+//  the worker lives.
 static void
 test_a_large_sample_is_not_kept (void **state)
 {
