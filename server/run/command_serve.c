@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "additions.h"
+#include "append.h"
 #include "budget.h"
 #include "client_keys.h"
 #include "client_socket.h"
@@ -38,7 +39,7 @@ enum { BUFFER_BYTES = 256 * 1024 * 1024 };
 //  Exit statuses; one of them means that another server has the endpoint, for scripts that start a server if
 //  there is none.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
-enum { ERROR_BYTES = 1024, SIZE_BYTES = 32 };
+enum { ERROR_BYTES = 1024, SIZE_BYTES = 32, MEBIBYTE = 1 << 20 };
 enum { DESCRIPTORS_KEPT = 4 };      //  one part in so many is not for ranks of jobs, but for files and for
                                     //  clients that only ask
 
@@ -139,6 +140,74 @@ s_find_cache_least (server_t *self)
     return true;
 }
 
+//  What else helps, of the parts that are given.
+static const char *
+s_leave_out (const memory_parts_wanted_t *wanted)
+{
+    return wanted->cache_given && wanted->raw_given? ", or leave out --cache and --raw":
+        wanted->cache_given? ", or leave out --cache": wanted->raw_given? ", or leave out --raw": "";
+}
+
+//  Less than the parts that the server takes by itself cannot do without.
+static bool
+s_complain_least (const server_t *self, const memory_parts_wanted_t *wanted)
+{
+    const memory_parts_t *parts = &self->parts;
+    char text [ERROR_BYTES] = "", size [SIZE_BYTES], memory [SIZE_BYTES];
+    if (wanted->raw_given)
+        append (text, sizeof text, "--raw has %s", served_size_text (parts->raw, size, SIZE_BYTES));
+    else
+    if (parts->raw > 1)
+        append (text, sizeof text, "mixing needs %s (for the largest samples of the packs)",
+            served_size_text (parts->raw, size, SIZE_BYTES));
+    served_size_text (parts->cache, size, SIZE_BYTES);
+    if (wanted->cache_given)
+        append (text, sizeof text, "%s--cache has %s", *text? ", and ": "", size);
+    else
+        append (text, sizeof text, "%sprepared samples need %s (for %u workers)", *text? ", and ": "", size,
+            self->options.workers);
+    unsigned long long least = memory_parts_least (wanted) / MEBIBYTE + 1;
+    served_size_text (wanted->memory, memory, SIZE_BYTES);
+    //  Of so much the server itself needs an eighth.
+    if (wanted->memory < self->options.memory_bytes)
+        return complain ("serve", "%s of memory are too little: %s; let this process use %lluM or more",
+            memory, text, least * 8 / 7 + 1);
+    return complain ("serve", "--memory %s is too little: %s; give --memory %lluM or more%s", memory, text,
+        least, s_leave_out (wanted));
+}
+
+//  False: there is too little for what is not given.
+static bool
+s_tell_parts (const server_t *self, const memory_parts_wanted_t *wanted, uint64_t data_bytes)
+{
+    const memory_parts_t *parts = &self->parts;
+    bool is_given = wanted->cache_given && wanted->raw_given;
+    char sizes [4] [SIZE_BYTES];
+    if (parts->raw + parts->cache > wanted->memory && !is_given)
+        return s_complain_least (self, wanted);
+    const char *memory = served_size_text (wanted->memory, sizes [0], SIZE_BYTES);
+    printf ("memory: %s for %s of data: %s for mixing, %s for prepared samples, ", memory,
+        served_size_text (data_bytes, sizes [1], SIZE_BYTES),
+        served_size_text (parts->raw, sizes [2], SIZE_BYTES),
+        served_size_text (parts->cache, sizes [3], SIZE_BYTES));
+    printf ("%s for pins", served_size_text (parts->pins, sizes [1], SIZE_BYTES));
+    if (wanted->pins_most > 0 && parts->pins >= wanted->pins_most)
+        printf (", enough for all of the data");
+    else
+    if (parts->pins > 0)
+        printf (", enough for %.0f %% of the data", 100 * (double) parts->pins / (double) wanted->pins_most);
+    printf ("\n");
+    if (parts->raw + parts->cache > wanted->memory)
+        printf ("warning: --cache %s and --raw %s take %s, more than --memory %s, and are used all the same; "
+            "--memory leaves nothing for pins: give more, or leave out --cache and --raw\n", sizes [3],
+            sizes [2], served_size_text (parts->raw + parts->cache, sizes [1], SIZE_BYTES), memory);
+    else
+    if (parts->pins == 0)
+        printf ("warning: mixing and prepared samples take all of --memory %s, which leaves nothing for "
+            "pins: give more%s\n", memory, s_leave_out (wanted));
+    return true;
+}
+
 //  Sets the parts of --memory by what the data sets take.
 static bool
 s_divide_memory (server_t *self)
@@ -163,21 +232,9 @@ s_divide_memory (server_t *self)
     self->parts = memory_parts_divide (&wanted);
     options->cache_bytes = self->parts.cache;
     options->raw_bytes = self->parts.raw;
+    if (!s_tell_parts (self, &wanted, data.bytes))
+        return false;
     self->sets.pins = pins_new (self->parts.pins);
-    printf ("memory: %s for %s of data: %s for mixing, %s for prepared samples, ",
-        served_size_text (memory, sizes [0], SIZE_BYTES),
-        served_size_text (data.bytes, sizes [1], SIZE_BYTES),
-        served_size_text (self->parts.raw, sizes [2], SIZE_BYTES),
-        served_size_text (self->parts.cache, sizes [3], SIZE_BYTES));
-    printf ("%s for pins\n", served_size_text (self->parts.pins, sizes [0], SIZE_BYTES));
-    uint64_t beside = self->parts.raw + self->parts.cache;
-    if (beside > memory)
-        printf ("warning: mixing and prepared samples take %s, more than --memory %s: give more, or less "
-            "--cache or --raw\n",
-            served_size_text (beside, sizes [0], SIZE_BYTES),
-            served_size_text (memory, sizes [1], SIZE_BYTES));
-    if (self->parts.pins == 0)
-        printf ("warning: --memory leaves nothing for pins: give more, or less --cache or --raw\n");
     return self->sets.pins || s_complain_shortage ("no memory for pins");
 }
 

@@ -20,6 +20,12 @@ s_most (uint64_t left, uint64_t right)
     return left > right? left: right;
 }
 
+static uint64_t
+s_left (uint64_t all, uint64_t taken)
+{
+    return all > taken? all - taken: 0;
+}
+
 //  Takes of what is spare what is missing of a part, and returns that.
 static uint64_t
 s_take (uint64_t *spare_p, uint64_t wanted, uint64_t part)
@@ -27,6 +33,25 @@ s_take (uint64_t *spare_p, uint64_t wanted, uint64_t part)
     uint64_t taken = s_least (*spare_p, wanted > part? wanted - part: 0);
     *spare_p -= taken;
     return taken;
+}
+
+//  What the pool and versions cannot do without, or are given.
+static uint64_t
+s_raw_least (const memory_parts_wanted_t *wanted)
+{
+    return wanted->raw_given? wanted->raw_given: s_most (wanted->raw_least, 1);
+}
+
+static uint64_t
+s_cache_least (const memory_parts_wanted_t *wanted)
+{
+    return wanted->cache_given? wanted->cache_given: s_most (wanted->cache_least, 1);
+}
+
+uint64_t
+memory_parts_least (const memory_parts_wanted_t *wanted)
+{
+    return s_raw_least (wanted) + s_cache_least (wanted);
 }
 
 memory_parts_t
@@ -37,12 +62,14 @@ memory_parts_divide (const memory_parts_wanted_t *wanted)
         .raw = wanted->raw_given };
     if (!parts.raw)
         parts.raw = s_most (s_least (s_most (wanted->pack_bytes / RAW_PART, MEMORY_PARTS_LEAST), most),
-            s_most (wanted->raw_least, 1));
+            s_raw_least (wanted));
     if (!parts.cache)
         parts.cache = s_most (s_least (s_most (wanted->data_bytes / CACHE_PART, MEMORY_PARTS_LEAST), most),
-            s_most (wanted->cache_least, 1));
-    uint64_t rest = wanted->memory > parts.raw? wanted->memory - parts.raw: 0;
-    rest = rest > parts.cache? rest - parts.cache: 0;
+            s_cache_least (wanted));
+    uint64_t rest = s_left (wanted->memory, parts.raw);
+    parts.cache = s_most (s_least (parts.cache, rest), s_cache_least (wanted));
+    parts.raw = s_most (s_least (parts.raw, s_left (wanted->memory, parts.cache)), s_raw_least (wanted));
+    rest = s_left (s_left (wanted->memory, parts.raw), parts.cache);
     uint64_t spare = rest - s_least (rest, wanted->pins_most);
     if (!wanted->raw_given)
         parts.raw += s_take (&spare, wanted->memory / RAW_SPARE_PART, parts.raw);

@@ -4,7 +4,8 @@
  *  The pool gets what mixing needs, versions what sharing needs, pins the rest.  Of what is left when all
  *  data are pinned, the pool and versions then get up to an eighth and a quarter of the memory, for jobs with
  *  pools of their own; what even then is left stays with pins, for data sets that are added.  A part that the
- *  operator gives by itself stays as it is given.
+ *  operator gives by itself stays as it is given.  Of little memory the pool and versions get less, down to
+ *  what they cannot do without; that may be more than the memory.
  */
 #ifndef MEMORY_PARTS_H
 #define MEMORY_PARTS_H
@@ -30,6 +31,8 @@ typedef struct {
 } memory_parts_t;
 
 memory_parts_t memory_parts_divide (const memory_parts_wanted_t *wanted);
+//  The least memory that can be divided: of less the pool and versions take more than there is.
+uint64_t memory_parts_least (const memory_parts_wanted_t *wanted);
 //  Of so much that this process may use at all (machine.h), what may be divided: the server itself needs an
 //  eighth beside it.
 uint64_t memory_parts_usable (uint64_t machine_bytes);

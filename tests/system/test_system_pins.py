@@ -1,6 +1,7 @@
 """Encoded bytes that stay in memory (--memory): an epoch reads S (1 - p), the orders and the bytes are those
 without, and memory that is taken away is given back."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -292,12 +293,45 @@ class PinsTest(unittest.TestCase):
                 self.assertGreater(pins["limit_bytes"], pins["data_bytes"])
         with self.serve("20M", raw="64M", cache="64M") as server:
             self.assertIn("take 128.0 MiB, more than --memory 20.0 MiB", server.log())
+            self.assertIn("--cache 64.0 MiB and --raw 64.0 MiB take", server.log())
         with self.serve("1G", cache="900G") as server:
             self.assertIn("warning: the cache and compressed samples may take 900.0 GiB", server.log())
         with self.serve("14M") as server:
             self.assertIn("--memory leaves nothing for pins", server.log())
+            self.assertIn("give more, or leave out --cache and --raw", server.log())
             take(server, 1)
             self.assertEqual(self.dataset(server)["pins"]["bytes"], 0)
+
+
+    def test_too_little_is_refused(self):
+        """It says what is the least, and why; and so much is enough."""
+        def run(*arguments):
+            return harness.run("serve", "--listen", "ipc://%s/least.sock" % self.root, "--workers", "2",
+                               *arguments)
+
+        pack, folder = "train=" + self.packed, "train=" + self.data
+        for arguments, words in (
+                (("--dataset", pack, "--memory", "1M"),
+                 r"--memory 1\.0 MiB is too little: mixing needs [0-9.]+ MiB \(for the largest samples of "
+                 r"the packs\), and prepared samples need [0-9.]+ KiB \(for 2 workers\); give --memory "
+                 "[0-9]+M or more\n$"),
+                (("--dataset", folder, "--memory", "100K"),
+                 r"--memory 100\.0 KiB is too little: prepared samples need [0-9.]+ KiB \(for 2 workers\); "
+                 "give --memory 1M or more\n$"),
+                (("--dataset", pack, "--memory", "40M", "--cache", "64M"),
+                 r"and --cache has 64\.0 MiB; give --memory 6[0-9]M or more, or leave out --cache\n$"),
+                (("--dataset", pack, "--memory", "40M", "--raw", "64M"),
+                 r"is too little: --raw has 64\.0 MiB, and prepared samples need .* or leave out --raw\n$")):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stderr, words)
+        least = re.search(r"give --memory ([0-9]+M)", run("--dataset", pack, "--memory", "1M").stderr)[1]
+        with Server({"train": self.packed}, cache=None, arguments=("--memory", least)) as server:
+            self.assertRegex(server.log(), "(?m)^memory: .* for pins")
+            self.assertEqual(len(take(server, 1)), -(-self.SAMPLES // BATCH))
+        with Server({"train": self.packed}, cache=None, arguments=("--memory", "900G")) as server:
+            self.assertRegex(server.log(), "(?m)^memory: .* for pins, enough for all of the data$")
+            self.assertIn("and this process may use", server.log())
 
 
 class StoreTest(unittest.TestCase):

@@ -52,6 +52,11 @@ test_bounds (void **state)
         assert_true (wanted.cache_given || parts.cache >= wanted.cache_least);
         assert_true (wanted.raw_given || parts.raw >= wanted.raw_least);
         uint64_t sum = parts.cache + parts.raw + parts.pins;
+        //  More than there is only where less cannot be divided.
+        assert_true (parts.cache + parts.raw <= wanted.memory
+            || wanted.memory < memory_parts_least (&wanted));
+        if (wanted.memory < memory_parts_least (&wanted))
+            assert_int_equal (sum, memory_parts_least (&wanted));
         if (parts.pins > 0)
             assert_int_equal (sum, wanted.memory);
         else
@@ -80,6 +85,27 @@ test_small_memory (void **state)
     assert_int_equal (parts.pins, 48 * MB);
 }
 
+//  Guards: what is the least is enough, and a byte less is not; of more, what mixing needs goes first.
+static void
+test_the_least (void **state)
+{
+    (void) state;
+    memory_parts_wanted_t wanted = { .cache_least = 1 * MB, .raw_least = 8 * MB, .pack_bytes = 45 * MB,
+        .data_bytes = 45 * MB, .pins_most = 45 * MB };
+    assert_int_equal (memory_parts_least (&wanted), 9 * MB);
+    for (uint64_t memory = 9 * MB - 1; memory <= 10 * MB; memory += 250001) {
+        wanted.memory = memory;
+        memory_parts_t parts = memory_parts_divide (&wanted);
+        assert_int_equal (parts.raw, 8 * MB);
+        assert_int_equal (parts.cache + parts.raw + parts.pins, memory < 9 * MB? 9 * MB: memory);
+    }
+    wanted.cache_given = 5 * MB;
+    assert_int_equal (memory_parts_least (&wanted), 13 * MB);
+    wanted.raw_given = 2 * MB;
+    assert_int_equal (memory_parts_least (&wanted), 7 * MB);
+    assert_int_equal (memory_parts_least (&(memory_parts_wanted_t) { .memory = 1 }), 2);
+}
+
 //  Guards: when a limit falls pins give way, and come back when it grows; the other parts stay.
 static void
 test_a_limit_that_changes (void **state)
@@ -99,6 +125,7 @@ main (void)
         cmocka_unit_test (test_pins_get_the_rest),
         cmocka_unit_test (test_bounds),
         cmocka_unit_test (test_small_memory),
+        cmocka_unit_test (test_the_least),
         cmocka_unit_test (test_a_limit_that_changes)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
