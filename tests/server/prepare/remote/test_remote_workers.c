@@ -480,6 +480,60 @@ goodbye_gives_tasks_back (void **state)
     assert_int_equal (s_server.undone [0], 1);
 }
 
+//  Of the first worker, and how many were lost.
+static void
+s_assert_counted (const char *const *keys, const json_int_t *expected, size_t count, uint64_t lost_workers)
+{
+    uint64_t lost;
+    json_t *list = remote_workers_status (s_server.workers, &lost);
+    for (size_t index = 0; index < count; index++) {
+        json_int_t value = json_integer_value (json_object_get (json_array_get (list, 0), keys [index]));
+        if (value != expected [index])
+            fail_msg ("%s is %lld, not %lld", keys [index], (long long) value,
+                (long long) expected [index]);
+    }
+    json_decref (list);
+    assert_int_equal (lost, lost_workers);
+}
+
+//  Must hold: what status tells of a worker is what was done with it; one that says goodbye is not lost.
+static void
+what_a_worker_did_is_counted (void **state)
+{
+    (void) state;
+    enum {
+        TASK_BYTES = sizeof (wire_work_task_t), ANSWER_BYTES = VERSION_BYTES + sizeof (wire_work_result_t)
+    };
+    static const char *const keys [] = { "out", "done", "read", "late", "lost", "taken_back", "wrong",
+        "bytes_sent", "bytes_received" };
+    s_fingerprint = "0123456789abcdef0123456789abcdef";
+    s_let_in (0, 2);
+    s_sent_bytes = 0;
+    assert_true (s_give (0));                       //  it reads the file by itself
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    s_fingerprint = NULL;
+    s_sent_bytes = FILE_BYTES;
+    assert_true (s_give (1));
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    assert_true (s_give (2));
+    s_server.now_ms += 1000;
+    assert_true (remote_workers_take_back (s_server.workers, false, 1));
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    assert_true (s_give (3));
+    s_pass (100000, 1);                             //  it lives, and is late
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    assert_true (s_give (4));
+    const json_int_t expected [] = { 1, 2, 1, 2, 1, 1, 0, 5 * TASK_BYTES + 4 * FILE_BYTES,
+        4 * ANSWER_BYTES };
+    s_assert_counted (keys, expected, sizeof keys / sizeof *keys, 0);
+    s_let_in (1, 1);
+    s_pass (2 * REMOTE_WORKERS_SILENT_MS, 1);       //  this one is silent
+    s_assert_counted (NULL, NULL, 0, 1);
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
+    s_assert_counted (NULL, NULL, 0, 1);
+}
+
 //  Each is cut off, and what it had goes back.
 static void
 workers_that_lie_are_cut_off (void **state)
@@ -830,6 +884,7 @@ main (void)
         CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
         CASE (a_server_that_stood_still_loses_no_worker),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
+        CASE (what_a_worker_did_is_counted),
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
