@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
+#include "clock.h"
 #include "work.h"
 
 enum { PEER_BYTES = 64, POLL_MS = 5, TURNS_MAX = 20000, HOUR_MS = 3600000 };
+
+#define HELD_NS UINT64_C (1000000000)
 
 typedef struct {
     void *context, *router;
@@ -143,7 +146,7 @@ s_check_frame (play_t *self, const void *bytes, size_t count, bool has_more)
 }
 
 //  Guards: a version larger than a frame comes in whole frames one after the other, and then the rest of it;
-//  what was learned of its file's rows comes last.
+//  what was learned of its file's rows comes last.  The server is told how long the worker had the task.
 static void
 test_a_version_of_several_frames (void **state)
 {
@@ -161,7 +164,10 @@ test_a_version_of_several_frames (void **state)
     task->version_bytes = sizeof version;
     task->rows = (uint8_t *) strdup (rows);
     task->result = (wire_work_result_t) { .outcome = WIRE_WORK_READY, .rows_bytes = sizeof rows };
+    task->arrived_ns = clock_now_ns () - HELD_NS;
+    uint64_t arrived_ns = task->arrived_ns;
     work_server_done (&self->server, task);
+    assert_in_range (task->result.held_ns, HELD_NS, clock_now_ns () - arrived_ns);
     assert_int_equal (zmq_recv (self->router, self->peer, PEER_BYTES, 0), self->peer_bytes);
     wire_head_t head = message_head (WIRE_WORK_RESULT, 0, 9);
     s_check_frame (self, &head, sizeof head, true);
@@ -174,12 +180,123 @@ test_a_version_of_several_frames (void **state)
     work_task_destroy (&task);
 }
 
+//  Guards: where there is no version, the server is told why.
+static void
+test_a_sample_without_a_version (void **state)
+{
+    play_t *self = *state;
+    assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+    work_task_t *task = work_task_new ();
+    task->session = self->server.session;
+    task->number = 10;
+    task->version_bytes = 1000;         //  that another outcome would have had
+    task->result = (wire_work_result_t) { .outcome = WIRE_WORK_BAD, .file = 1 };
+    strcpy (task->what, "no image");
+    work_server_done (&self->server, task);
+    assert_int_equal (zmq_recv (self->router, self->peer, PEER_BYTES, 0), self->peer_bytes);
+    wire_head_t head = message_head (WIRE_WORK_RESULT, 0, 10);
+    s_check_frame (self, &head, sizeof head, true);
+    s_check_frame (self, &task->result, sizeof task->result, true);
+    s_check_frame (self, "no image", strlen ("no image"), false);
+    work_task_destroy (&task);
+}
+
+static void
+s_say (play_t *self, wire_kind_t kind, uint64_t tag, const void *first, size_t first_bytes, const char *last)
+{
+    wire_head_t head = message_head (kind, 0, tag);
+    zmq_send (self->router, self->peer, self->peer_bytes, ZMQ_SNDMORE);
+    zmq_send (self->router, &head, sizeof head, ZMQ_SNDMORE);
+    zmq_send (self->router, first, first_bytes, last? ZMQ_SNDMORE: 0);
+    if (last)
+        zmq_send (self->router, last, strlen (last), 0);
+}
+
+static void
+s_say_pipeline (play_t *self, uint32_t number)
+{
+    static const char list [] = "[{\"op\":\"decode\",\"fields\":["
+        "{\"field\":\"one\",\"as\":\"bytes\",\"length\":4}]}]";
+    char *text = work_message_write_pipeline (number, 4, list,
+        json_pack ("[[s, b], [s, b]]", "image", 0, "one", 0));
+    s_say (self, WIRE_WORK_PIPELINE, 0, text, strlen (text), NULL);
+    free (text);
+}
+
+//  The task that came next; NULL: the worker has given up the server.
+static work_task_t *
+s_take_task (play_t *self)
+{
+    work_task_t *task;
+    for (int turn = 0; !(task = work_server_take (&self->server))
+            && self->server.state != WORK_SERVER_REFUSED; turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (NULL, 0, POLL_MS);
+    }
+    return task;
+}
+
+//  A server that gives tasks of two pipelines.
+static void
+s_begin_tasks (play_t *self)
+{
+    assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+    s_say_pipeline (self, 1);
+    s_say_pipeline (self, 2);
+    for (uint32_t number = 1; number <= 2; number++) {
+        wire_work_task_t wire = { .seed = 5, .round = 6, .id = 7 + number, .occurrence = 8, .files = 1,
+            .pipeline = number, .warnings_max = 9, .sizes = { 4 } };
+        s_say (self, WIRE_WORK_TASK, 20 + number, &wire, sizeof wire, number == 1? "abcd": "wxyz");
+    }
+    for (uint32_t number = 1; number <= 2; number++) {
+        work_task_t *task = s_take_task (self);
+        assert_non_null (task);
+        assert_int_equal (task->number, 20 + number);
+        assert_int_equal (task->session, self->server.session);
+        assert_int_equal (task->wire.id, 7 + number);
+        assert_int_equal (task->wire.warnings_max, 9);
+        assert_ptr_equal (task->pipeline, self->server.pipelines [number].pipeline);
+        assert_null (task->catalogue);
+        assert_int_equal (task->version_bytes, 4);
+        assert_int_equal (zmq_msg_size (&task->bytes), 4);
+        assert_memory_equal (zmq_msg_data (&task->bytes), number == 1? "abcd": "wxyz", 4);
+        work_task_destroy (&task);
+    }
+}
+
+//  Guards: tasks come in their order, each whole and with its own pipeline; a pipeline that was not sent, and
+//  has the place of another one, ends the work for that server.
+static void
+test_tasks_that_come (void **state)
+{
+    play_t *self = *state;
+    s_begin_tasks (self);
+    wire_work_task_t wire = { .files = 1, .pipeline = 1 + WIRE_WORK_PIPELINES_MAX, .sizes = { 4 } };
+    s_say (self, WIRE_WORK_TASK, 23, &wire, sizeof wire, "abcd");
+    assert_null (s_take_task (self));
+}
+
+//  Guards: so does a task of a data set that the worker does not have.
+static void
+test_a_task_of_another_data_set (void **state)
+{
+    play_t *self = *state;
+    s_begin_tasks (self);
+    wire_work_task_t wire = { .files = 1, .pipeline = 1, .flags = WIRE_WORK_READ, .sizes = { 4 } };
+    s_say (self, WIRE_WORK_TASK, 23, &wire, sizeof wire, "");
+    assert_null (s_take_task (self));
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_an_answer_to_another_connection, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_a_version_of_several_frames, s_begin, s_end)
+        cmocka_unit_test_setup_teardown (test_a_version_of_several_frames, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_sample_without_a_version, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_tasks_that_come, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_task_of_another_data_set, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
