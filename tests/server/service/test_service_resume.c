@@ -47,9 +47,10 @@ s_told (const play_t *play, uint32_t peer, const char *key, char text [80])
     return text;
 }
 
-//  Takes the epoch, and asserts that its batches are those of the list from this one on.
+//  Takes the epoch, and asserts that its batches are those of the list from this one on, of a node with each
+//  nodes-th of its places.
 static void
-s_assert_rest (play_t *play, uint32_t peer, uint64_t first)
+s_assert_rest (play_t *play, uint32_t peer, uint64_t first, uint64_t node, uint64_t nodes)
 {
     uint64_t job = play_last (play, peer, WIRE_JOINED)->job;
     wire_batch_t batch = { .index = 0 };
@@ -62,13 +63,13 @@ s_assert_rest (play_t *play, uint32_t peer, uint64_t first)
             memcpy (ids, sent->text + sizeof batch, sizeof ids);
             assert_int_equal (batch.index, first + count - 1);
             for (uint64_t row = 0; row < BATCH; row++)
-                assert_int_equal (ids [row], (batch.index * BATCH + row) * 7 % PLAY_SAMPLES);
+                assert_int_equal (ids [row], ((batch.index * BATCH + row) * nodes + node) * 7 % PLAY_SAMPLES);
         }
         wire_progress_t progress = { count, count, 0 };
         play_say (play, peer, PLAY_A1, WIRE_PROGRESS, job, 5, &progress, sizeof progress);
     }
     assert_non_null (play_last (play, peer, WIRE_EPOCH_END));
-    assert_int_equal (batch.index, LISTED / BATCH - 1);
+    assert_int_equal (batch.index, LISTED / BATCH / nodes - 1);
 }
 
 //  Must hold: a job with a list goes on behind the places that its state counts.
@@ -83,8 +84,32 @@ a_list_goes_on_behind_its_places (void **state)
         s_told (play, 1, "fingerprint", fingerprint), s_told (play, 1, "data", data), ",\"places\":\"8\"");
     s_join_list (play, 2, text);
     assert_non_null (play_last (play, 2, WIRE_JOINED));
-    s_assert_rest (play, 2, TAKEN / BATCH);
+    s_assert_rest (play, 2, TAKEN / BATCH, 0, 1);
     play_destroy (&play);
+}
+
+//  Must hold: so does each of several nodes, which has each nodes-th place of the list.
+static void
+a_list_goes_on_on_each_node (void **state)
+{
+    (void) state;
+    for (uint32_t nodes = 2; nodes <= 3; nodes++)
+        for (uint32_t node = 0; node < nodes; node++) {
+            play_t *play = play_new (true);
+            char fingerprint [80], data [80], text [700];
+            snprintf (text, sizeof text, JOIN ("\"slots\":3,\"order\":\"list\",\"frames\":[\"list\"],"
+                "\"nodes\":%u,\"node\":%u"), nodes, node);
+            s_join_list (play, 1, text);
+            snprintf (text, sizeof text, JOIN ("\"slots\":3,\"order\":\"list\",\"frames\":[\"list\"],"
+                "\"nodes\":%u,\"node\":%u,\"resume\":{\"fingerprint\":\"%s\",\"data\":\"%s\","
+                "\"epoch\":\"0\",\"batches\":\"1\",\"places\":\"%u\","
+                "\"cut\":{\"batches\":\"0\",\"places\":\"0\"}}"), nodes, node,
+                s_told (play, 1, "fingerprint", fingerprint), s_told (play, 1, "data", data), nodes * BATCH);
+            s_join_list (play, 2, text);
+            assert_non_null (play_last (play, 2, WIRE_JOINED));
+            s_assert_rest (play, 2, 1, node, nodes);
+            play_destroy (&play);
+        }
 }
 
 //  Must hold: a state of other data, or of other samples of them, is refused, whichever of two sorts first.
@@ -122,6 +147,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (a_list_goes_on_behind_its_places),
+        cmocka_unit_test (a_list_goes_on_on_each_node),
         cmocka_unit_test (other_states_are_refused),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
