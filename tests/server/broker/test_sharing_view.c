@@ -272,6 +272,48 @@ s_explain (sampler_policy_t policy)
     simulation_destroy (&simulation);
 }
 
+static size_t
+s_occurrences (const char *text, const char *part)
+{
+    size_t count = 0;
+    for (; (text = strstr (text, part)); text += strlen (part))
+        count++;
+    return count;
+}
+
+//  Each of few other jobs is told with what it shares, by commas and the last one by "and".
+static void
+s_explain_few (sampler_policy_t policy, size_t others)
+{
+    simulation_options_t options = s_options (policy);
+    options.tenant_count = 0;
+    simulation_t *simulation = simulation_new (&options);
+    int first = s_join (simulation, NULL, 0, 200, SAMPLER_ORDER_SHARED);
+    for (size_t other = 0; other < others; other++)
+        s_join (simulation, NULL, 0, 200, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, 2 * SECOND_US);
+    char *text = sharing_view_words (simulation_job (simulation, first), NULL,
+        simulation_now_us (simulation) / MS);
+    char *shares = strstr (text, "it shares ");
+    assert_non_null (shares);
+    shares [strcspn (shares, ";")] = 0;
+    if (s_occurrences (shares, " with job ") != others || s_occurrences (shares, " and ") != (others > 1)
+    ||  s_occurrences (shares, ", ") != (others > 2? others - 2: 0))
+        fail_msg ("of %zu others: %s", others, shares);
+    free (text);
+    simulation_destroy (&simulation);
+}
+
+static void
+an_explanation_names_few_others (void **state)
+{
+    (void) state;
+    for (size_t others = 1; others <= 5; others++) {
+        s_explain_few (SAMPLER_POLICY_DSA, others);
+        s_explain_few (SAMPLER_POLICY_FOLLOW, others);
+    }
+}
+
 static void
 an_explanation_tells_the_same (void **state)
 {
@@ -347,6 +389,7 @@ main (void)
         cmocka_unit_test (every_viewer_is_told_its_own),
         cmocka_unit_test (others_do_not_show),
         cmocka_unit_test (a_second_long),
+        cmocka_unit_test (an_explanation_names_few_others),
         cmocka_unit_test (an_explanation_tells_the_same),
         cmocka_unit_test (estimates_are_told_as_such),
         cmocka_unit_test (what_is_left_out_is_counted),
