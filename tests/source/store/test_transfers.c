@@ -40,6 +40,7 @@ typedef struct {
     const char *version, *next_version; //  of answers from the object's begin, and of others
     size_t next_bytes;                  //  of the object, in others
     bool is_broken;                     //  the first answer breaks off
+    const char *status, *code;          //  of an error that each question gets; NULL: none
     const char *refusal;                //  the code for keys called "old"
     unsigned left;                      //  so many answers, and keys called "new" end: `keys` has others then
     const char *keys;                   //  the profile's file
@@ -244,6 +245,9 @@ s_answer (world_t *self, int peer)
         sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
     self->has_condition = strstr (question, "If-Match: ");
     self->questions++;
+    if (self->status)
+        s_send_error (peer, self->status, self->code);
+    else
     if (self->refusal && (strstr (question, "Credential=old/")
     ||  (self->has_ended && strstr (question, "Credential=new/"))))
         s_send_error (peer, strcmp (self->refusal, "ExpiredToken") == 0? "400 Bad": "403 Forbidden",
@@ -445,6 +449,40 @@ test_weak_versions (void **state)
     transfer = (transfer_t) { .version = "W/\"two\"" };
     assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
     assert_int_equal (transfer.done, 0);
+}
+
+//  Guards: what an error of a store means: what passes, what new keys mend, what is gone or was replaced.
+//  The code says more than the status.
+static void
+test_errors_and_what_they_mean (void **state)
+{
+    static const struct { const char *status, *code; int rc; } cases [] = {
+        { "400 Bad", "ExpiredToken", -EKEYEXPIRED },
+        { "403 Forbidden", "RequestTimeTooSkewed", -EKEYEXPIRED },
+        { "400 Bad", "TokenRefreshRequired", -EKEYEXPIRED }, { "400 Bad", "RequestTimeout", -EBUSY },
+        { "400 Bad", "IncompleteBody", -EBUSY }, { "400 Bad", "BadDigest", -EBUSY },
+        { "400 Bad", "XAmzContentSHA256Mismatch", -EBUSY }, { "400 Bad", "MalformedXML", -EPROTO },
+        { "401 Unauthorized", "", -EKEYREJECTED }, { "403 Forbidden", "AccessDenied", -EKEYREJECTED },
+        { "404 Not Found", "NoSuchKey", -ENOENT }, { "410 Gone", "", -ENOENT },
+        { "412 Precondition Failed", "PreconditionFailed", -EREMCHG },
+        { "416 Range Not Satisfiable", "InvalidRange", -EREMCHG }, { "408 Request Timeout", "", -EBUSY },
+        { "425 Too Early", "", -EBUSY }, { "429 Too Many Requests", "", -EBUSY },
+        { "500 Internal", "InternalError", -EBUSY }, { "501 Not Implemented", "NotImplemented", -EPROTO },
+        { "503 Busy", "SlowDown", -EBUSY }, { "599 Unknown", "", -EBUSY }
+    };
+    world_t *self = *state;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        transfer_t transfer = { .bytes = OBJECT_BYTES, .memory = s_memory };
+        self->status = cases [index].status;
+        self->code = cases [index].code;
+        int rc = s_carry_out (self, "object", &transfer, 0);
+        if (rc != cases [index].rc)
+            fail_msg ("%s, %s: %s, not %s", self->status, self->code, strerror (-rc),
+                strerror (-cases [index].rc));
+        assert_int_equal (transfer.status, atoi (self->status));
+        assert_int_equal (transfer.done, 0);
+        self->status = NULL;
+    }
 }
 
 //  Guards: an error's answer that does not end, at a rate that is not slow, is an answer all the same.
@@ -813,6 +851,7 @@ main (void)
         cmocka_unit_test (test_a_transfer_that_is_dropped),
         cmocka_unit_test (test_a_proxy_is_shown_without_its_password),
         cmocka_unit_test (test_a_name_server_that_does_not_answer),
+        cmocka_unit_test (test_errors_and_what_they_mean),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),
     };
