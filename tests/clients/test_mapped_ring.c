@@ -19,29 +19,39 @@
 
 enum { RING_BYTES = 8192, MOMENT_US = 100 * 1000 };
 
-//  The server's ring socket, which takes its time.
+//  The server's ring socket, which takes its time, and what it answers: a letter, and so many descriptors.
 typedef struct {
     int listener, ring;
     char token [WIRE_TOKEN_BYTES];
+    useconds_t pause_us;
+    char letter;
+    size_t descriptors;
 } ring_server_t;
 
+enum { DESCRIPTORS_MAX = 4 };
+
 static void
-s_give (int socket, int ring)
+s_give (int socket, const ring_server_t *self)
 {
-    char answer = 'R';
-    struct iovec part = { .iov_base = &answer, .iov_len = 1 };
+    char letter = self->letter;
+    size_t size = self->descriptors * sizeof (int);
+    struct iovec part = { .iov_base = &letter, .iov_len = 1 };
     union {
         struct cmsghdr align;
-        char bytes [CMSG_SPACE (sizeof (int))];
+        char bytes [CMSG_SPACE (DESCRIPTORS_MAX * sizeof (int))];
     } control;
     memset (&control, 0, sizeof control);
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes };
-    struct cmsghdr *header = CMSG_FIRSTHDR (&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN (sizeof (int));
-    memcpy (CMSG_DATA (header), &ring, sizeof ring);
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+    if (size > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE (size);
+        struct cmsghdr *header = CMSG_FIRSTHDR (&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN (size);
+        for (size_t index = 0; index < self->descriptors; index++)
+            memcpy (CMSG_DATA (header) + index * sizeof (int), &self->ring, sizeof (int));
+    }
     assert_int_equal (sendmsg (socket, &message, MSG_NOSIGNAL), 1);
 }
 
@@ -51,8 +61,8 @@ s_serve (void *argument)
     ring_server_t *self = argument;
     int socket = accept (self->listener, NULL, NULL);
     assert_int_equal (recv (socket, self->token, sizeof self->token, MSG_WAITALL), sizeof self->token);
-    usleep (5 * MOMENT_US);
-    s_give (socket, self->ring);
+    usleep (self->pause_us);
+    s_give (socket, self);
     //  Until the client closes.
     char waste;
     assert_int_equal (recv (socket, &waste, 1, 0), 0);
@@ -82,7 +92,8 @@ test_stopped_in_the_middle (void **state)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
     ring_server_t ring_server = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
-        .ring = memfd_create ("ring", MFD_CLOEXEC) };
+        .ring = memfd_create ("ring", MFD_CLOEXEC), .pause_us = 5 * MOMENT_US, .letter = 'R',
+        .descriptors = 1 };
     assert_int_equal (ftruncate (ring_server.ring, RING_BYTES), 0);
     assert_int_equal (pwrite (ring_server.ring, "here", 4, 0), 4);
     assert_int_equal (bind (ring_server.listener, (struct sockaddr *) &address, sizeof address), 0);
@@ -105,6 +116,46 @@ test_stopped_in_the_middle (void **state)
     assert_int_equal (status, 0);
     close (ring_server.listener);
     close (ring_server.ring);
+    unlink (address.sun_path);
+}
+
+//  Guards: whatever a ring server answers, the client keeps none of its descriptors but the socket, and maps
+//  nothing that is too short.
+static void
+test_strange_answers (void **state)
+{
+    static const struct { char letter; size_t descriptors; off_t bytes; int rc; } cases [] = {
+        { 'R', 1, RING_BYTES, 0 }, { 'R', 3, RING_BYTES, 0 }, { 'R', DESCRIPTORS_MAX, RING_BYTES, 0 },
+        { 'R', 0, RING_BYTES, -EPROTO }, { 'X', 0, RING_BYTES, -EPROTO }, { 'X', 1, RING_BYTES, -EPROTO },
+        { 'X', 3, RING_BYTES, -EPROTO }, { 'R', 1, RING_BYTES - 1, -EPROTO }, { 'R', 2, 0, -EPROTO }
+    };
+    scratch_folder_t *scratch = *state;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
+    int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (listener, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (listen (listener, 1), 0);
+    char token [WIRE_TOKEN_BYTES];
+    memset (token, 't', sizeof token);
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        pthread_t thread;
+        mapped_ring_t *ring;
+        ring_server_t ring_server = { .listener = listener, .ring = memfd_create ("ring", MFD_CLOEXEC),
+            .letter = cases [index].letter, .descriptors = cases [index].descriptors };
+        assert_int_equal (ftruncate (ring_server.ring, cases [index].bytes), 0);
+        size_t before = scratch_descriptors ();
+        assert_int_equal (pthread_create (&thread, NULL, s_serve, &ring_server), 0);
+        assert_int_equal (mapped_ring_new (&ring, address.sun_path, TRUST_NOBODY, token, RING_BYTES,
+            MAPPED_RING_ANSWER_MS), cases [index].rc);
+        if (ring) {
+            assert_true ((mapped_ring_data (ring) != NULL) == (cases [index].rc == 0));
+            mapped_ring_destroy (&ring);
+        }
+        pthread_join (thread, NULL);
+        assert_int_equal (scratch_descriptors (), before);
+        close (ring_server.ring);
+    }
+    close (listener);
     unlink (address.sun_path);
 }
 
@@ -165,6 +216,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_stopped_in_the_middle, begin, end),
+        cmocka_unit_test_setup_teardown (test_strange_answers, begin, end),
         cmocka_unit_test_setup_teardown (test_nothing_is_handed_over, begin, end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
