@@ -115,8 +115,8 @@ s_warn (const dataset_source_t *source, FILE *out)
 {
     const catalogue_t *catalogue = source->catalogue;
     char unreadable [ERROR_BYTES];
-    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
-        data_warnings_add (source->warnings, NULL, catalogue_doubt (catalogue, index));
+    for (size_t index = 0; catalogue_warning (catalogue, index); index++)
+        data_warnings_add (source->warnings, NULL, catalogue_warning (catalogue, index));
     if (data_warnings_unreadable (catalogue, unreadable, sizeof unreadable))
         data_warnings_add (source->warnings, NULL, unreadable);
     s_tell_warnings (source->warnings, out);

@@ -32,10 +32,10 @@ catalogue_new (void)
 }
 
 char *
-catalogue_doubt_new (catalogue_t *self)
+catalogue_warning_new (catalogue_t *self)
 {
-    assert (self->doubt_count < CATALOGUE_DOUBTS_MAX);
-    return self->doubts [self->doubt_count++];
+    assert (self->warning_count < CATALOGUE_WARNINGS_MAX);
+    return self->warnings [self->warning_count++];
 }
 
 void
@@ -131,9 +131,9 @@ catalogue_bytes (const catalogue_t *self)
 }
 
 const char *
-catalogue_doubt (const catalogue_t *self, size_t index)
+catalogue_warning (const catalogue_t *self, size_t index)
 {
-    return index < self->doubt_count? self->doubts [index]: NULL;
+    return index < self->warning_count? self->warnings [index]: NULL;
 }
 
 const char *

@@ -110,8 +110,8 @@ bool catalogue_class_is_folder (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
 //  What a person may have meant otherwise, a sentence with its place, from index 0 on; NULL: no more.
-enum { CATALOGUE_DOUBT_BYTES = 512, CATALOGUE_DOUBTS_MAX = 3 };
-const char *catalogue_doubt (const catalogue_t *self, size_t index);
+enum { CATALOGUE_WARNING_BYTES = 512, CATALOGUE_WARNINGS_MAX = 3 };
+const char *catalogue_warning (const catalogue_t *self, size_t index);
 //  The folder, as given.
 const char *catalogue_root (const catalogue_t *self);
 //  The field's folder, as given; of a pack the same for all.

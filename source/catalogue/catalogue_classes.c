@@ -434,7 +434,8 @@ s_find_classes (walk_t *walk)
     if (!rc && self->class_count == 0)
         rc = s_fail_no_classes (walk->draft, beside);
     if (!rc && self->class_count == 1 && location_is_table (beside))
-        snprintf (catalogue_doubt_new (self), CATALOGUE_DOUBT_BYTES, "all samples are of one class, '%.60s', "
+        snprintf (catalogue_warning_new (self), CATALOGUE_WARNING_BYTES,
+            "all samples are of one class, '%.60s', "
             "and there is a table, '%.60s': if it has the labels, make a labels file of it, `python3 -m "
             "tureen.labels TABLE`", catalogue_shown (self->arena + self->classes [0],
             strlen (self->arena + self->classes [0])).text, catalogue_shown (beside, strlen (beside)).text);

@@ -138,8 +138,8 @@ typedef struct {
 
 struct catalogue {
     uint32_t magic;
-    char doubts [CATALOGUE_DOUBTS_MAX] [CATALOGUE_DOUBT_BYTES];
-    size_t doubt_count;
+    char warnings [CATALOGUE_WARNINGS_MAX] [CATALOGUE_WARNING_BYTES];
+    size_t warning_count;
     field_t fields [CATALOGUE_FIELDS_MAX];
     size_t field_count;
     char *arena;
@@ -175,8 +175,8 @@ catalogue_packed_bytes (const catalogue_t *self, uint32_t id, size_t file)
 
 //  Empty, for catalogue_destroy.  NULL: no memory.
 catalogue_t *catalogue_new (void);
-//  Room of CATALOGUE_DOUBT_BYTES for one more, which is empty.
-char *catalogue_doubt_new (catalogue_t *self);
+//  Room of CATALOGUE_WARNING_BYTES for one more, which is empty.
+char *catalogue_warning_new (catalogue_t *self);
 
 //  A catalogue while it is made, and the place of the sentence if that fails.
 typedef struct draft {
@@ -249,7 +249,7 @@ shown_t catalogue_shown (const char *text, size_t length);
 typedef enum {
     CATALOGUE_SPLITS_OF_FOLDER,     //  class folders
     CATALOGUE_SPLITS_OF_TAR,        //  folders within tar files, which are classes
-    CATALOGUE_SPLITS_OF_LIST        //  folders that are no classes, or of a pack: it is a doubt, no error
+    CATALOGUE_SPLITS_OF_LIST        //  folders that are no classes, or of a pack: a warning, no error
 } catalogue_splits_source_t;
 //  Whether the folders are several splits: 0, or -errno with the sentence.
 int catalogue_judge_splits (const draft_t *draft, catalogue_splits_source_t source);

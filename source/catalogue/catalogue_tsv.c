@@ -245,12 +245,13 @@ s_see (scan_t *scan, slice_t cell, uint64_t line)
 
 //  "0,5" in every line: two whole numbers, or one with a decimal comma.
 static void
-s_doubt (const tsv_t *tsv, const column_t *column, const scan_t *scan)
+s_warn_of_commas (const tsv_t *tsv, const column_t *column, const scan_t *scan)
 {
-    if (scan->count != 2 || scan->has_real || scan->has_space || tsv->self->doubt_count > 0)
+    if (scan->count != 2 || scan->has_real || scan->has_space || tsv->self->warning_count > 0)
         return;
     shown_t cell = catalogue_shown (scan->first.at, scan->first.length);
-    snprintf (catalogue_doubt_new (tsv->self), CATALOGUE_DOUBT_BYTES, "%.200s:%llu: '%.40s' of '%s' is read "
+    snprintf (catalogue_warning_new (tsv->self), CATALOGUE_WARNING_BYTES,
+        "%.200s:%llu: '%.40s' of '%s' is read "
         "as a vector of 2 numbers, as in every line; for a decimal number write a point in place of the "
         "comma",
         tsv->labels->shown, (unsigned long long) scan->first_line, cell.text, column->name);
@@ -278,7 +279,7 @@ s_decide (tsv_t *tsv, column_t *column, const scan_t *scan)
             "'%s' does not fit an int64: write it with "
             "a point ('1.0e20') for a float64", column->name);
     labels->line = scan->first_line;
-    s_doubt (tsv, column, scan);
+    s_warn_of_commas (tsv, column, scan);
     return catalogue_labels_shape (labels, column, scan->has_real? COLUMN_REAL: COLUMN_WHOLE, scan->count > 1,
         scan->count);
 }

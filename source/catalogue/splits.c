@@ -343,7 +343,7 @@ s_fail (const level_t *level, const level_folder_t *const pair [2], int depth)
     shown_t first = s_shown (pair [0]), second = s_shown (pair [1]);
     const char *root = catalogue_root (draft->self);
     if (level->source == CATALOGUE_SPLITS_OF_LIST) {
-        snprintf (catalogue_doubt_new (draft->self), CATALOGUE_DOUBT_BYTES, "'%s' and '%s' are splits by "
+        snprintf (catalogue_warning_new (draft->self), CATALOGUE_WARNING_BYTES, "'%s' and '%s' are splits by "
             "their names, and their files are one data set: if that is not meant, make one of each",
             first.text, second.text);
         return 0;
@@ -540,7 +540,7 @@ s_find_column (const catalogue_t *self)
 
 //  Samples of several splits by a column of their own.  Of many values it is a text like any other.
 static void
-s_doubt_column (catalogue_t *self)
+s_warn_of_column (catalogue_t *self)
 {
     enum { VALUES_MAX = 16 };
     const char *values [VALUES_MAX];
@@ -561,7 +561,7 @@ s_doubt_column (catalogue_t *self)
             other = index;
     }
     if (other)                          //  one of the two at least is a split's word
-        snprintf (catalogue_doubt_new (self), CATALOGUE_DOUBT_BYTES, "by the column '%s' samples are of "
+        snprintf (catalogue_warning_new (self), CATALOGUE_WARNING_BYTES, "by the column '%s' samples are of "
             "several splits, as '%.60s' and '%.60s', and all are one data set: if that is not meant, make "
             "one of each, or give each job a subset", column->name,
             catalogue_shown (values [0], strlen (values [0])).text,
@@ -576,7 +576,7 @@ catalogue_judge_splits (const draft_t *draft, catalogue_splits_source_t source)
     if (rc == 0 && level.path_count > 0)
         rc = s_judge (&level);
     if (rc == 0 && source == CATALOGUE_SPLITS_OF_LIST)
-        s_doubt_column (draft->self);
+        s_warn_of_column (draft->self);
     free (level.paths);
     free (level.folders);
     return rc;

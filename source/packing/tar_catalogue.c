@@ -661,7 +661,8 @@ s_put_label (tar_catalogue_t *self, const call_t *call, int label, const tar_mem
         return rc;
     if (label != LABEL_CLS && !s_is_text (data)) {
         self->is_unfit [label] = true;
-        snprintf (catalogue_doubt_new (self->catalogue), CATALOGUE_DOUBT_BYTES, "there is no label '%s', as "
+        snprintf (catalogue_warning_new (self->catalogue), CATALOGUE_WARNING_BYTES,
+            "there is no label '%s', as "
             "'%s' is no text of UTF-8 with at most %d bytes and no zero byte: the field has all of them",
             s_label_names [label], s_shown (member).text, CATALOGUE_LABEL_BYTES_MAX);
         return 0;

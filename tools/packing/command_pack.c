@@ -358,8 +358,8 @@ s_warn (void *context, const catalogue_t *catalogue)
     self->catalogue = catalogue;
     pack_report_name_clipped (&self->clipped, catalogue);
     progress_clear (&self->progress);
-    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
-        fprintf (stderr, "tureen pack: warning: %s\n", catalogue_doubt (catalogue, index));
+    for (size_t index = 0; catalogue_warning (catalogue, index); index++)
+        fprintf (stderr, "tureen pack: warning: %s\n", catalogue_warning (catalogue, index));
     if (data_warnings_unreadable (catalogue, text, sizeof text))
         fprintf (stderr, "tureen pack: warning: %s\n", text);
 }

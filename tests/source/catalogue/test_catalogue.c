@@ -273,12 +273,12 @@ test_a_table_beside_the_images (void **state)
     assert_refused (in (*state, "Train.CSV"), -ENOTDIR, "Train.CSV", "`python3 -m tureen.labels`");
     make_file (*state, "images/x.jpg", 1);
     assert_int_equal (catalogue_open (&self, &options, error, sizeof error), 0);
-    assert_non_null (strstr (catalogue_doubt (self, 0), "one class, 'images', and there is a table, "
+    assert_non_null (strstr (catalogue_warning (self, 0), "one class, 'images', and there is a table, "
         "'Train.CSV'"));
     catalogue_destroy (&self);
     make_file (*state, "others/x.jpg", 1);
     assert_int_equal (catalogue_open (&self, &options, error, sizeof error), 0);
-    assert_null (catalogue_doubt (self, 0));
+    assert_null (catalogue_warning (self, 0));
     catalogue_destroy (&self);
 }
 

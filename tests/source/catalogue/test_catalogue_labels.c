@@ -335,10 +335,10 @@ test_many_lines (void **state)
 
 //  A column of nothing but "0,5" may be meant as decimal numbers: said once, and read as the rule is.
 static void
-test_decimal_commas_are_doubted (void **state)
+test_decimal_commas_are_warned_of (void **state)
 {
     (void) state;
-    static const struct { const char *rows; bool is_doubted; } cases [] = {
+    static const struct { const char *rows; bool warns; } cases [] = {
         { "a\t0,5\nb\t1,25\n", true }, { "a\t0,5\nb\t1.5,2\n", false }, { "a\t0, 5\nb\t1, 2\n", false },
         { "a\t0,5,1\nb\t1,2,3\n", false }, { "a\t0\nb\t1\n", false }, { "a\tx,5\nb\t1,2\n", false }
     };
@@ -347,9 +347,10 @@ test_decimal_commas_are_doubted (void **state)
         strcat (text, cases [index].rows);
         catalogue_t *self;
         assert_int_equal (play_parse (&self, &catalogue_tsv, text, error, sizeof error), 0);
-        assert_int_equal (catalogue_doubt (self, 0) != NULL, cases [index].is_doubted);
-        if (cases [index].is_doubted)
-            assert_string_equal (catalogue_doubt (self, 0), "labels:2: '0,5' of 'score' is read as a vector "
+        assert_int_equal (catalogue_warning (self, 0) != NULL, cases [index].warns);
+        if (cases [index].warns)
+            assert_string_equal (catalogue_warning (self, 0),
+                "labels:2: '0,5' of 'score' is read as a vector "
                 "of 2 numbers, as in every line; for a decimal number write a point in place of the comma");
         catalogue_destroy (&self);
     }
@@ -389,7 +390,7 @@ main (void)
         cmocka_unit_test (test_kinds_of_tsv_columns),
         cmocka_unit_test (test_another_locale),
         cmocka_unit_test (test_many_lines),
-        cmocka_unit_test (test_decimal_commas_are_doubted),
+        cmocka_unit_test (test_decimal_commas_are_warned_of),
         cmocka_unit_test_setup_teardown (test_open_with_faults, begin, end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

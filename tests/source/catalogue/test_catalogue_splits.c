@@ -71,7 +71,7 @@ test_classes_with_such_names_stay (void **state)
         snprintf (name, sizeof name, "good%zu", index);
         catalogue_options_t options = { .path = folder_of (*state, name, good [index]) };
         catalogue_t *self = open_with (&options);
-        assert_null (catalogue_doubt (self, 0));
+        assert_null (catalogue_warning (self, 0));
         catalogue_destroy (&self);
     }
     for (int number = 0; number < 99; number++) {
@@ -86,19 +86,20 @@ test_classes_with_such_names_stay (void **state)
 
 //  Guards: a labels file is obeyed, and says what it mixes.
 static void
-test_labels_files_are_doubted (void **state)
+test_labels_files_are_warned_of (void **state)
 {
     const char *root = folder_of (*state, "list", "train/cat/1.jpg val/cat/2.jpg");
     make_text (*state, "list/labels.tsv", "path\tat\ntrain/cat/1.jpg\t0,5\nval/cat/2.jpg\t1,5\n");
     catalogue_t *self = open_with (&(catalogue_options_t) { .path = root });
-    assert_non_null (strstr (catalogue_doubt (self, 0), "'0,5'"));
-    assert_string_equal (catalogue_doubt (self, 1), "'train' and 'val' are splits by their names, and their "
+    assert_non_null (strstr (catalogue_warning (self, 0), "'0,5'"));
+    assert_string_equal (catalogue_warning (self, 1),
+        "'train' and 'val' are splits by their names, and their "
         "files are one data set: if that is not meant, make one of each");
-    assert_null (catalogue_doubt (self, 2));
+    assert_null (catalogue_warning (self, 2));
     catalogue_destroy (&self);
     make_text (*state, "list/labels.tsv", "path\tat\ntrain/cat/1.jpg\t0.5\n");
     self = open_with (&(catalogue_options_t) { .path = root });
-    assert_null (catalogue_doubt (self, 0));
+    assert_null (catalogue_warning (self, 0));
     catalogue_destroy (&self);
 }
 
@@ -210,12 +211,12 @@ test_names_of_a_pair_begin_alike (void **state)
     assert_true (pairs > 100);
 }
 
-//  Guards: samples that a column of their labels file splits are doubted; such a column of one kind, of many
-//  texts or of numbers is not.
+//  Guards: a column of the labels file that splits the samples is warned of; one of one kind, of many texts
+//  or of numbers is not.
 static void
-test_columns_are_doubted (void **state)
+test_columns_are_warned_of (void **state)
 {
-    static const struct { const char *column, *first, *second, *third; bool is_doubted; } cases [] = {
+    static const struct { const char *column, *first, *second, *third; bool warns; } cases [] = {
         { "split", "train", "train", "test", true }, { "Split", "val", "extra", "val", true },
         { "partition", "", "test2017", "", true }, { "split", "train", "train", "train", false },
         { "subset", "train-clean-100", "train-clean-360", "train", false },
@@ -229,10 +230,11 @@ test_columns_are_doubted (void **state)
             cases [index].column, cases [index].first, cases [index].second, cases [index].third);
         make_text (*state, "list/labels.tsv", text);
         catalogue_t *self = open_with (&(catalogue_options_t) { .path = root });
-        const char *doubt = catalogue_doubt (self, 0);
-        assert_int_equal (doubt != NULL, cases [index].is_doubted);
+        const char *warning = catalogue_warning (self, 0);
+        assert_int_equal (warning != NULL, cases [index].warns);
         if (index == 0)
-            assert_string_equal (doubt, "by the column 'split' samples are of several splits, as 'train' and "
+            assert_string_equal (warning,
+                "by the column 'split' samples are of several splits, as 'train' and "
                 "'test', and all are one data set: if that is not meant, make one of each, or give each job "
                 "a subset");
         catalogue_destroy (&self);
@@ -251,7 +253,7 @@ test_many_texts_are_no_splits (void **state)
     }
     make_text (*state, "many/labels.tsv", text);
     catalogue_t *self = open_with (&(catalogue_options_t) { .path = in (*state, "many") });
-    assert_null (catalogue_doubt (self, 0));
+    assert_null (catalogue_warning (self, 0));
     catalogue_destroy (&self);
 }
 
@@ -284,12 +286,12 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_splits_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_with_such_names_stay, begin, end),
-        cmocka_unit_test_setup_teardown (test_labels_files_are_doubted, begin, end),
+        cmocka_unit_test_setup_teardown (test_labels_files_are_warned_of, begin, end),
         cmocka_unit_test_setup_teardown (test_pairs_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_like_pairs_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_sixteen_pairs_are_looked_at, begin, end),
         cmocka_unit_test (test_names_of_a_pair_begin_alike),
-        cmocka_unit_test_setup_teardown (test_columns_are_doubted, begin, end),
+        cmocka_unit_test_setup_teardown (test_columns_are_warned_of, begin, end),
         cmocka_unit_test_setup_teardown (test_many_texts_are_no_splits, begin, end),
         cmocka_unit_test (test_words),
     };

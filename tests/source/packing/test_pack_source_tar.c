@@ -367,7 +367,7 @@ test_splits_are_refused (void **state)
     assert_int_equal (catalogue_classes (pack_source_catalogue (source)), 2);
     pack_source_destroy (&source);
     source = s_read (tar_of (*state, "c.tar", "train/1.jpg train/1.txt val/2.jpg val/2.txt"), NULL, NULL);
-    assert_non_null (strstr (catalogue_doubt (pack_source_catalogue (source), 0),
+    assert_non_null (strstr (catalogue_warning (pack_source_catalogue (source), 0),
         "'train' and 'val' are splits"));
     pack_source_destroy (&source);
     const char *paths [] = { tar_of (*state, "d-train-000.tar", "a/1.jpg"),
@@ -399,7 +399,7 @@ test_texts (void **state)
     const catalogue_t *catalogue = pack_source_catalogue (source);
     //  The json is no UTF-8 in one sample: a field only, which is told.
     assert_int_equal (catalogue_labels (catalogue), 1);
-    assert_non_null (strstr (catalogue_doubt (catalogue, 0), "no label 'json', as 'b/1.json' is no text"));
+    assert_non_null (strstr (catalogue_warning (catalogue, 0), "no label 'json', as 'b/1.json' is no text"));
     const catalogue_label_t *label = catalogue_label (catalogue, 0);
     uint8_t text [6];
     assert_string_equal (label->name, "txt");
