@@ -39,7 +39,7 @@ struct dealer {
     bool refused;
     int silent_failures;                //  handshakes in a row that the other side broke off
     uid_t peer;                         //  of a local server, the user that runs it; TRUST_NOBODY: unknown
-    bool is_closed;                     //  likewise: no stranger can listen there
+    bool is_closed;                     //  likewise: no untrusted user can listen there
     bool strange;                       //  a server that is not trusted was connected, or was gone before it
                                         //  could be looked at: no message may be believed
     message_error_t distrust;           //  "": it was gone

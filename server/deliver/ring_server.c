@@ -1,11 +1,11 @@
 /*  ring_server.c -- see ring_server.h.
  *
  *  A pass, from ring_server_expect, allows one client to attach.  It ends when it is used, when its time is
- *  over, or by ring_server_forget.  A guest is a connection: a stranger while its token is incomplete, then a
+ *  over, or by ring_server_forget.  A guest is a connection: pending while its token is incomplete, then a
  *  client's.
  *
  *          accept           whole token, good pass: 'R' + fd sent
- *      ----------> stranger ---------------------------------> attached --+--> RING_SERVER_CLOSED, freed
+ *      ----------> pending ----------------------------------> attached --+--> RING_SERVER_CLOSED, freed
  *                     |                                           |       any byte, end of stream, error,
  *                     |                                           |       the client's process has ended
  *                     +--> freed without a word                   +--> ring_server_forget: freed, no event
@@ -55,7 +55,7 @@ typedef struct guest {
     pid_t pid;
     bool attached;
     uint64_t key;                   //  attached: its client
-    int64_t deadline_ms;            //  stranger: until when
+    int64_t deadline_ms;            //  pending: until when
     uid_t uid;
     size_t received;                //  of the token; has room for one byte more, to notice a client that
                                     //  sends too much
@@ -73,7 +73,7 @@ struct ring_server {
     ino_t inode;
     pass_t *passes;
     guest_t *guests;                //  the youngest first
-    size_t strangers;
+    size_t pending;
 };
 
 static void
@@ -181,7 +181,7 @@ s_guest_end (ring_server_t *self, guest_t *guest)
     while (*at != guest)
         at = &(*at)->next;
     *at = guest->next;
-    self->strangers -= !guest->attached;
+    self->pending -= !guest->attached;
     s_unwatch (self, guest->fd);
     s_unwatch (self, guest->process);
     free (guest);
@@ -212,7 +212,7 @@ s_may_pass (uid_t guest, uid_t pass)
     return guest == pass || guest == 0 || guest == geteuid ();
 }
 
-//  The valid pass for this stranger's token.  All passes are compared, each in constant time.
+//  The valid pass for this guest's token.  All passes are compared, each in constant time.
 static pass_t *
 s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
 {
@@ -225,26 +225,26 @@ s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
     return s_may_pass (guest->uid, found->uid)? found: NULL;
 }
 
-//  When no stranger more fits, closes the oldest stranger of the user with the most.  (Refusing the newcomer
+//  When no pending one more fits, closes the oldest of the user with the most.  (Refusing the newcomer
 //  instead would let 64 idle connections keep every client out.  Closing the oldest of all would let the
 //  fastest user keep all others out.  A client with a token sends it at once.)
 static void
 s_make_room (ring_server_t *self, uid_t newcomer)
 {
-    guest_t *strangers [RING_SERVER_STRANGERS_MAX], *leaver = NULL;     //  the youngest first
+    guest_t *pending [RING_SERVER_PENDING_MAX], *leaver = NULL;     //  the youngest first
     size_t count = 0, most = 0;
-    if (self->strangers < RING_SERVER_STRANGERS_MAX)
+    if (self->pending < RING_SERVER_PENDING_MAX)
         return;
-    for (guest_t *guest = self->guests; guest && count < RING_SERVER_STRANGERS_MAX; guest = guest->next)
+    for (guest_t *guest = self->guests; guest && count < RING_SERVER_PENDING_MAX; guest = guest->next)
         if (!guest->attached)
-            strangers [count++] = guest;
+            pending [count++] = guest;
     for (size_t index = 0; index < count; index++) {
-        size_t with = strangers [index]->uid == newcomer;
+        size_t with = pending [index]->uid == newcomer;
         for (size_t other = 0; other < count; other++)
-            with += strangers [other]->uid == strangers [index]->uid;
+            with += pending [other]->uid == pending [index]->uid;
         if (with >= most) {
             most = with;
-            leaver = strangers [index];
+            leaver = pending [index];
         }
     }
     s_guest_end (self, leaver);
@@ -260,7 +260,7 @@ s_is_expected (const ring_server_t *self, uid_t uid)
     return found;
 }
 
-//  The new stranger; NULL: it could not be kept.  Owns fd in both cases.
+//  The new guest, pending; NULL: it could not be kept.  Owns fd in both cases.
 static guest_t *
 s_guest_new (ring_server_t *self, int fd, int64_t now_ms)
 {
@@ -281,7 +281,7 @@ s_guest_new (ring_server_t *self, int fd, int64_t now_ms)
     guest->deadline_ms = now_ms + RING_SERVER_PATIENCE_MS;
     guest->next = self->guests;
     self->guests = guest;
-    self->strangers++;
+    self->pending++;
     return guest;
 }
 
@@ -357,13 +357,13 @@ s_admit (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_
     s_watch_process (self, guest);
     guest->attached = true;
     guest->key = key;
-    self->strangers--;
+    self->pending--;
     *event = (ring_server_event_t) { .kind = RING_SERVER_ATTACHED, .key = key };
     return true;
 }
 
 static bool
-s_hear_stranger (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_t *event)
+s_hear_pending (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_t *event)
 {
     ssize_t count = recv (guest->fd, guest->token + guest->received,
         sizeof guest->token - guest->received, MSG_DONTWAIT);
@@ -466,7 +466,7 @@ ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *even
             s_accept (self, now_ms);
         else
         if (guest->attached? s_hear_attached (self, guest, event)
-                           : s_hear_stranger (self, guest, now_ms, event))
+                           : s_hear_pending (self, guest, now_ms, event))
             return true;
     }
     return false;                           //  if more are ready, the descriptor stays readable

@@ -11,7 +11,7 @@
  *  failure:      a wrong, late or used token, a wrong uid, more bytes than the token: closed without an
  *                answer, no event.  A connection without a token is closed after RING_SERVER_PATIENCE_MS, and
  *                at once if its user (other than root and our own) has no valid token left.  At most
- *                RING_SERVER_STRANGERS_MAX wait at once; one more closes the oldest connection of the user
+ *                RING_SERVER_PENDING_MAX wait at once; one more closes the oldest connection of the user
  *                with the most of them, so no user keeps others out.  accept fails with EMFILE: the listening
  *                socket is not polled until the next ring_server_tick.
  *  on close:     ring_server_forget (key) closes the connection from our side; no event follows.
@@ -30,7 +30,7 @@
 
 typedef struct ring_server ring_server_t;
 
-enum { RING_SERVER_TOKEN_BYTES = 32, RING_SERVER_PATIENCE_MS = 10000, RING_SERVER_STRANGERS_MAX = 64 };
+enum { RING_SERVER_TOKEN_BYTES = 32, RING_SERVER_PATIENCE_MS = 10000, RING_SERVER_PENDING_MAX = 64 };
 
 typedef enum { RING_SERVER_ATTACHED, RING_SERVER_CLOSED } ring_server_event_kind_t;
 typedef struct {
@@ -60,7 +60,7 @@ bool ring_server_part (ring_server_t *self, uint64_t key);
 //  Takes the next event; false: none, or many connections were handled without an event: then the descriptor
 //  stays readable.  Never blocks.
 bool ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *event);
-//  Ends overdue tokens and strangers; call it about once a second.
+//  Ends overdue tokens and connections without a token; call it about once a second.
 void ring_server_tick (ring_server_t *self, int64_t now_ms);
 
 #endif

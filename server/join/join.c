@@ -70,7 +70,7 @@ join_find_dataset (broker_t *broker, const caller_t *caller, const char *name, c
     return dataset && s_is_at (dataset, name, path, refusal)? dataset: NULL;
 }
 
-//  A stranger's pipeline is a program: what it may cost is bounded before it runs.
+//  Any user's pipeline is a program: what it may cost is bounded before it runs.
 static bool
 s_cost (const join_t *self, uint32_t most_ms, refusal_t *refusal)
 {

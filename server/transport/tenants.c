@@ -9,7 +9,7 @@ enum {
     CONNECTIONS_LEAST = 64,         //  of a tenant: for status, and for clients that reconnect
     CONNECTIONS_A_JOB = 4,          //  ranks and loaders have one each, and old connections take a moment to
                                     //  close
-    CONNECTIONS_OF_STRANGER = 16
+    CONNECTIONS_WITHOUT_TENANT = 16
 };
 
 struct tenants {
@@ -120,7 +120,7 @@ tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_ma
     if (is_operator)
         return SIZE_MAX;
     if (!user)
-        return CONNECTIONS_OF_STRANGER;
+        return CONNECTIONS_WITHOUT_TENANT;
     //  Half of the descriptors are for connections, by weight.
     uint64_t share = tenant_share (self->broker, user->tenant, descriptors_max / 2);
     uint64_t wanted = CONNECTIONS_LEAST + CONNECTIONS_A_JOB * (uint64_t) user->jobs_max;

@@ -537,7 +537,7 @@ class Revoking(KeyTest):
 
 #   ---- peers that shake no hands
 
-class Strangers(KeyTest):
+class WrongHandshakes(KeyTest):
     def test_a_flood_of_wrong_handshakes(self):
         self.allow("alice", "vision")
         self.make("mallory")

@@ -318,7 +318,7 @@ s_agrees (const job_t *job, const broker_terms_t *join, uint32_t number, refusal
 
 //  An unknown client without a run may belong to another run with the same name.
 static broker_return_t
-s_refuse_stranger (const rank_t *rank, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
+s_refuse_unknown (const rank_t *rank, const broker_terms_t *join, int64_t now_ms, refusal_t *refusal)
 {
     const job_t *job = rank->job;
     if (s_has_run (join))
@@ -374,7 +374,7 @@ broker_returns (broker_t *self, const broker_terms_t *join, uint32_t number, int
     rank_t *rank = &job->ranks [number];
     bool is_own = s_matches (join->instances [number], rank->instance);
     if (!is_of_run && !is_own)
-        return s_refuse_stranger (rank, join, now_ms, refusal);
+        return s_refuse_unknown (rank, join, now_ms, refusal);
     broker_return_t answer = s_returns (rank, join, is_own, refusal);
     if (answer == BROKER_RETURN_READY)
         *job_p = job;

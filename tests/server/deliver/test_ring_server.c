@@ -1,5 +1,5 @@
 /*  The ring server: one token admits one client, once, in time; its end is told once; other clients get no
- *  answer.  (How many strangers may be connected: test_ring_server_strangers.c.) */
+ *  answer.  (How many connections may be pending: test_ring_server_pending.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -403,15 +403,15 @@ test_destroy_closes_everyone (void **state)
 {
     ring_play_t *self = *state;
     char token [RING_SERVER_TOKEN_BYTES + 1];
-    int first = ring_play_attach (self, 7), stranger = ring_play_knock (self);
+    int first = ring_play_attach (self, 7), pending = ring_play_knock (self);
     ring_play_expect (self, 8, token);
     ring_play_assert_quiet (self, NOW);
     ring_server_destroy (&self->ring_server);
     assert_null (self->ring_server);
     assert_int_equal (ring_play_hear (first), -1);
-    assert_int_equal (ring_play_hear (stranger), -1);
+    assert_int_equal (ring_play_hear (pending), -1);
     close (first);
-    close (stranger);
+    close (pending);
 }
 
 

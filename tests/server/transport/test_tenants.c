@@ -272,7 +272,7 @@ test_limits (void **state)
     stop (&self);
 }
 
-//  Few for strangers, a share for tenants, any number for operators.
+//  Few for users without a tenant, a share for tenants, any number for operators.
 static void
 test_connections (void **state)
 {

@@ -1,5 +1,5 @@
-/*  The ring server and strangers: which clients may connect without a token yet, how many, for how long; and
- *  what a token is worth to another user. */
+/*  The ring server's pending connections: which clients may connect without a token yet, how many, for how
+ *  long; and what a token is worth to another user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ test_half_token_hangs (void **state)
     ring_play_assert_quiet (self, NOW);
 }
 
-//  Patience is for strangers: an attached client may be silent for ever.
+//  Patience is for pending connections: an attached client may be silent for ever.
 static void
 test_attached_client_stays (void **state)
 {
@@ -44,7 +44,7 @@ test_attached_client_stays (void **state)
 
 //  Many idle connections cost a bounded number of descriptors and do not keep a client out.
 static void
-test_connections_of_strangers (void **state)
+test_pending_connections (void **state)
 {
     ring_play_t *self = *state;
     enum { CONNECTIONS = 100 };
@@ -55,12 +55,12 @@ test_connections_of_strangers (void **state)
         connections [index] = ring_play_knock (self);
         ring_play_assert_quiet (self, NOW);
     }
-    assert_int_equal (scratch_descriptors () - before, CONNECTIONS + RING_SERVER_STRANGERS_MAX);
+    assert_int_equal (scratch_descriptors () - before, CONNECTIONS + RING_SERVER_PENDING_MAX);
     int fd = ring_play_attach (self, 8);
     assert_int_equal (ring_play_hear (attached), -2);
     for (int index = 0; index < CONNECTIONS; index++) {
         assert_int_equal (ring_play_hear (connections [index]),
-            index <= CONNECTIONS - RING_SERVER_STRANGERS_MAX? -1: -2);
+            index <= CONNECTIONS - RING_SERVER_PENDING_MAX? -1: -2);
         close (connections [index]);
     }
     ring_play_assert_quiet (self, NOW);
@@ -163,7 +163,7 @@ test_connections_of_one_user (void **state)
     assert_int_equal (ring_play_hear (early), -1);
     for (int index = 0; index < CONNECTIONS; index++)
         assert_int_equal (ring_play_hear (connections [index]),
-            index < CONNECTIONS - RING_SERVER_STRANGERS_MAX + 2? -1: -2);
+            index < CONNECTIONS - RING_SERVER_PENDING_MAX + 2? -1: -2);
     ring_play_say (bob, tokens [1] + 10, RING_SERVER_TOKEN_BYTES - 10);
     ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 1);
     ring_play_say (carol, tokens [2] + 10, RING_SERVER_TOKEN_BYTES - 10);
@@ -205,8 +205,8 @@ test_connections_of_two_users (void **state)
             held [which] += ring_play_hear (fds [which] [index]) == -2;
             close (fds [which] [index]);
         }
-    assert_int_equal (held [0], RING_SERVER_STRANGERS_MAX / 2);
-    assert_int_equal (held [1], RING_SERVER_STRANGERS_MAX / 2);
+    assert_int_equal (held [0], RING_SERVER_PENDING_MAX / 2);
+    assert_int_equal (held [1], RING_SERVER_PENDING_MAX / 2);
     ring_play_assert_quiet (self, NOW);
 }
 
@@ -217,17 +217,17 @@ test_connection_limit_at_the_balance (void **state)
     ring_play_t *self = *state;
     if (getuid () != 0)
         skip ();                    //  takes root to become another user
-    enum { HALF = RING_SERVER_STRANGERS_MAX / 2 };
+    enum { HALF = RING_SERVER_PENDING_MAX / 2 };
     open_the_way (self);
     char token [RING_SERVER_TOKEN_BYTES + 1];
     expect_of (self, 1, ALICE, token);
     expect_of (self, 2, BOB, token);
-    int fds [RING_SERVER_STRANGERS_MAX + 1];
-    for (int index = 0; index <= RING_SERVER_STRANGERS_MAX; index++) {
+    int fds [RING_SERVER_PENDING_MAX + 1];
+    for (int index = 0; index <= RING_SERVER_PENDING_MAX; index++) {
         fds [index] = knock_as (self, index < HALF? BOB: ALICE);
         ring_play_assert_quiet (self, NOW);
     }
-    for (int index = 0; index <= RING_SERVER_STRANGERS_MAX; index++) {
+    for (int index = 0; index <= RING_SERVER_PENDING_MAX; index++) {
         assert_int_equal (ring_play_hear (fds [index]), index == HALF? -1: -2);
         close (fds [index]);
     }
@@ -325,7 +325,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_half_token_hangs, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_attached_client_stays, ring_play_begin, ring_play_end),
-        cmocka_unit_test_setup_teardown (test_connections_of_strangers, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_pending_connections, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_user_that_is_not_expected, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_connections_of_one_user, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_connections_of_two_users, ring_play_begin, ring_play_end),

@@ -2,7 +2,7 @@
 the default folder, a link, a socket in /tmp, a ring's socket, a lock file; an output folder, a state, a file
 of rows.
 
-The stranger's server is a real one, and serves all users.  Clients are processes of the
+The other user's server is a real one, and serves all users.  Clients are processes of the
 victim.  Of both they are refused: nothing is believed, sent or written.  That takes root, to be two users:
 without it these tests are skipped, which is said."""
 import json
@@ -21,8 +21,8 @@ from harness import PATIENCE, SystemTest, wait_until
 PYTHON = "/usr/bin/python3"
 #  Users that no other process has, not even a test beside this one
 VICTIM = 45000 + 2 * (os.getpid() % 5000)
-STRANGER = VICTIM + 1
-REFUSAL = "belongs to user %d, and every user that may write to '/tmp' could have made it" % STRANGER
+OTHER = VICTIM + 1
+REFUSAL = "belongs to user %d, and every user that may write to '/tmp' could have made it" % OTHER
 
 if os.geteuid() != 0:
     print("=" * 78 + "\nSKIPPED, nothing was tested: two users need root\n" + "=" * 78, flush=True)
@@ -68,7 +68,7 @@ def as_user(user):
     return ["setpriv", "--reuid=%d" % user, "--regid=%d" % user, "--clear-groups"]
 
 
-class Strangers(SystemTest):
+class OtherUsers(SystemTest):
     SAMPLES = 48
 
     @classmethod
@@ -137,9 +137,9 @@ class Strangers(SystemTest):
         self.assertIsNone(server.poll(), pathlib.Path(self.log).read_text())
         return server
 
-    def strangers_server(self, path):
+    def others_server(self, path):
         """It serves all users."""
-        server = self.serve_as(STRANGER, path, "--open")
+        server = self.serve_as(OTHER, path, "--open")
         for name in (path, path + ".ring"):
             os.chmod(name, 0o666)
         return server
@@ -188,27 +188,27 @@ class Strangers(SystemTest):
     #   ---- servers
 
     def test_the_default_folder_is_another_users(self):
-        self.folder_of(STRANGER, self.default)
-        self.strangers_server(self.default + "/server.sock")
+        self.folder_of(OTHER, self.default)
+        self.others_server(self.default + "/server.sock")
         self.assert_all_refuse("'%s' %s" % (self.default, REFUSAL))
 
     def test_the_default_folder_is_another_users_link(self):
-        self.folder_of(STRANGER, self.place + "/own")
+        self.folder_of(OTHER, self.place + "/own")
         os.symlink(self.place + "/own", self.default)
-        os.lchown(self.default, STRANGER, STRANGER)
-        self.strangers_server(self.place + "/own/server.sock")
+        os.lchown(self.default, OTHER, OTHER)
+        self.others_server(self.place + "/own/server.sock")
         self.assert_all_refuse("'%s' %s" % (self.default, REFUSAL))
 
     def test_a_folder_in_tmp_that_was_given(self):
         """The name is given, and any user can have made it."""
-        folder = self.folder_of(STRANGER, self.place + "/run")
-        self.strangers_server(folder + "/s.sock")
-        self.assert_all_refuse("'%s' belongs to user %d" % (folder, STRANGER), "ipc://%s/s.sock" % folder)
+        folder = self.folder_of(OTHER, self.place + "/run")
+        self.others_server(folder + "/s.sock")
+        self.assert_all_refuse("'%s' belongs to user %d" % (folder, OTHER), "ipc://%s/s.sock" % folder)
 
     def test_a_socket_in_tmp_that_was_given(self):
         path = self.place + "/s.sock"
-        self.strangers_server(path)
-        self.assert_all_refuse("'%s' belongs to user %d" % (path, STRANGER), "ipc://" + path)
+        self.others_server(path)
+        self.assert_all_refuse("'%s' belongs to user %d" % (path, OTHER), "ipc://" + path)
 
     def test_the_own_folder_lets_others_write(self):
         """The socket there is another user's, or could become so."""
@@ -224,12 +224,12 @@ class Strangers(SystemTest):
         """A server for several users, at a place that only its own user or root can have made, is believed.
         So is a user's default folder, which has its owner's number in its name."""
         os.chmod(self.place, 0o755)
-        for folder in (self.place + "/run", "/tmp/tureen-%d" % STRANGER):
-            self.folder_of(STRANGER, folder)
+        for folder in (self.place + "/run", "/tmp/tureen-%d" % OTHER):
+            self.folder_of(OTHER, folder)
             self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
             endpoint = "ipc://%s/s.sock" % folder
             os.chmod(self.place, 0o1777)
-            server = self.strangers_server(folder + "/s.sock")
+            server = self.others_server(folder + "/s.sock")
             os.chmod(self.place, 0o755)
             self.assertEqual(self.client("loader", 20, endpoint=endpoint),
                              {"samples": self.SAMPLES, "ring": True})
@@ -240,12 +240,12 @@ class Strangers(SystemTest):
             self.assertEqual(server.wait(PATIENCE), 0)
 
     def test_clients_that_wait_make_the_default_folder(self):
-        """So no stranger can make it meanwhile, and hear what they ask: their own server comes to it."""
+        """So no other user can make it meanwhile, and hear what they ask: their own server comes to it."""
         for command in ([self.tureen, "status", "--wait", 60], [PYTHON, "-c", CLIENT, "", "loader", 60]):
             with self.subTest(command=command[0]):
                 waiting = self.start_as(VICTIM, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 wait_until("the folder is made", lambda: os.path.exists(self.default))
-                self.assertEqual(self.run_as(STRANGER, "mkdir", self.default).returncode, 1)
+                self.assertEqual(self.run_as(OTHER, "mkdir", self.default).returncode, 1)
                 self.assertEqual(os.stat(self.default).st_mode & 0o7777, 0o700)
                 server = self.serve_as(VICTIM, self.default + "/server.sock")
                 said, errors = waiting.communicate(timeout=2 * PATIENCE)
@@ -255,7 +255,7 @@ class Strangers(SystemTest):
                 os.rmdir(self.default)
 
     def test_a_folder_that_is_made_while_clients_wait(self):
-        """There was nothing to look at when they began, so the stranger hears what they ask; and is not
+        """There was nothing to look at when they began, so the other user hears what they ask; and is not
         believed."""
         folder = self.place + "/run"
         endpoint = "ipc://%s/s.sock" % folder
@@ -265,17 +265,17 @@ class Strangers(SystemTest):
                 waiting = self.start_as(VICTIM, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 if command[0] == PYTHON:
                     self.assertIn("no server answers", waiting.stderr.readline())
-                self.folder_of(STRANGER, folder)
-                server = self.strangers_server(folder + "/s.sock")
+                self.folder_of(OTHER, folder)
+                server = self.others_server(folder + "/s.sock")
                 said, errors = waiting.communicate(timeout=2 * PATIENCE)
-                self.assertIn("belongs to user %d" % STRANGER, said + errors)
+                self.assertIn("belongs to user %d" % OTHER, said + errors)
                 self.assertNotIn('"samples"', said)
                 server.terminate()
                 server.wait(PATIENCE)
                 shutil.rmtree(folder)
 
     def test_the_ring_is_anothers(self):
-        """The path of the ring's socket is the server's word, of one on tcp too.  A stranger there gets no
+        """The path of the ring's socket is the server's word, of one on tcp too.  Another user there gets no
         token, and the batches come through the main socket."""
         for tcp in (True, False):
             with self.serve(tcp=tcp, expect_clean=False) as server:
@@ -284,20 +284,20 @@ class Strangers(SystemTest):
                                     lambda: server.loader(pipeline="eval", batch_size=16, epochs=1))
 
     def listen_at(self, path):
-        """A process of the stranger, at a socket that another user made."""
+        """A process of the other user, at a socket that another user made."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
             os.chmod(path, 0o666)
-            listener = subprocess.Popen([PYTHON, "-c", LISTENER, str(bound.fileno()), str(STRANGER)],
+            listener = subprocess.Popen([PYTHON, "-c", LISTENER, str(bound.fileno()), str(OTHER)],
                                         pass_fds=[bound.fileno()], stdout=subprocess.PIPE, text=True)
         self.processes.append(listener)
         self.assertEqual(listener.stdout.readline(), "listens\n")
         return listener
 
-    def test_a_strangers_process_at_an_own_socket(self):
+    def test_another_users_process_at_an_own_socket(self):
         """Whatever the path says, the process that listens is looked at."""
         self.folder_of(VICTIM, self.default, 0o700)
-        path, words = self.default + "/server.sock", "user %d runs it, and is neither user" % STRANGER
+        path, words = self.default + "/server.sock", "user %d runs it, and is neither user" % OTHER
         for refusal in (lambda: self.run_as(VICTIM, self.tureen, "read", "--dataset", "train").stderr,
                         lambda: self.run_as(VICTIM, self.tureen, "status").stderr,
                         lambda: self.client("loader", 20)["message"],
@@ -321,18 +321,18 @@ class Strangers(SystemTest):
             self.assertEqual(listener.stdout.readline(), "0\n")
             listener.stdout.close()
 
-    def test_a_strangers_lock_file(self):
+    def test_another_users_lock_file(self):
         """It names a process, and no server is started as that was; a fifo stops no client."""
         sys.path.insert(0, os.path.join(self.programs, "tureen_python"))
         from tureen import finding, serving
-        folder = self.folder_of(STRANGER, self.place + "/own")
-        server = self.strangers_server(folder + "/s.sock")
+        folder = self.folder_of(OTHER, self.place + "/own")
+        server = self.others_server(folder + "/s.sock")
         lock = self.place + "/x.sock.lock"
         pathlib.Path(lock).write_text("%d 1\n" % server.pid)
         endpoint = "ipc://%s/x.sock" % self.place
         self.assertEqual(finding.lock_holder(self.place + "/x.sock"), server.pid)    # root's own file
         self.assertIsNone(serving._running(endpoint))
-        os.chown(lock, STRANGER, STRANGER)
+        os.chown(lock, OTHER, OTHER)
         self.assertIsNone(finding.lock_holder(self.place + "/x.sock"))
         done = self.run_as(VICTIM, self.tureen, "status", "--connect", endpoint)
         self.assertNotIn("process %d" % server.pid, done.stderr)
@@ -349,8 +349,8 @@ class Strangers(SystemTest):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("belongs to another user, and all users may write to the folder that", done.stderr)
 
-    def test_output_folders_of_a_stranger(self):
-        out = self.folder_of(STRANGER, self.place + "/out", 0o777)
+    def test_output_folders_of_another_user(self):
+        out = self.folder_of(OTHER, self.place + "/out", 0o777)
         photo = next(pathlib.Path(self.data).rglob("*.jpg"))
         self.assert_refused("pack", self.data, out)
         self.assert_refused("prepare", "--recipe", "eval", "--out", out, photo)
@@ -359,13 +359,13 @@ class Strangers(SystemTest):
         self.assert_refused("unpack", pack, out)
         self.assertEqual(os.listdir(out), [])
 
-    def test_a_strangers_unfinished_pack(self):
-        """Its buckets are the stranger's samples."""
+    def test_another_users_unfinished_pack(self):
+        """Its buckets are the other user's samples."""
         out = self.folder_of(VICTIM, self.place + "/out", 0o1777)
-        self.folder_of(STRANGER, out + "/packing")
+        self.folder_of(OTHER, out + "/packing")
         self.assert_refused("pack", "--resume", self.data, out)
 
-    def test_links_of_a_stranger(self):
+    def test_links_of_another_user(self):
         """What they lead to keeps its content."""
         precious = pathlib.Path(self.place, "precious")
         precious.write_text("precious")
@@ -374,7 +374,7 @@ class Strangers(SystemTest):
         def link(name):
             path = os.path.join(self.place, name)
             os.symlink(precious, path)
-            os.lchown(path, STRANGER, STRANGER)
+            os.lchown(path, OTHER, OTHER)
             return path
         photo = next(pathlib.Path(self.data).rglob("*.jpg"))
         link(photo.with_suffix("").name + photo.suffix + ".npy")
@@ -383,14 +383,14 @@ class Strangers(SystemTest):
         self.assert_refused("read", "--dataset", "train", "--ids", link("ids"))
         self.assertEqual(precious.read_text(), "precious")
 
-    def test_a_strangers_state(self):
+    def test_another_users_state(self):
         self.serve_as(VICTIM, self.default + "/server.sock")
         read = ["read", "--dataset", "train", "--recipe", "eval", "--state"]
         state = self.place + "/state"
-        #  A state is written to a new file first, which a stranger may have made already.
+        #  A state is written to a new file first, which another user may have made already.
         ready = pathlib.Path(state + ".new")
         ready.touch()
-        os.chown(ready, STRANGER, STRANGER)
+        os.chown(ready, OTHER, OTHER)
         os.chmod(ready, 0o666)
         done = self.run_as(VICTIM, self.tureen, *read, state)
         self.assertEqual(done.returncode, 1, done.stdout)
@@ -399,18 +399,18 @@ class Strangers(SystemTest):
         ready.unlink()
         done = self.run_as(VICTIM, self.tureen, *read, state)
         self.assertEqual(done.returncode, 0, done.stderr)
-        os.chown(state, STRANGER, STRANGER)
+        os.chown(state, OTHER, OTHER)
         self.assert_refused(*read, state)
 
-    def test_a_strangers_rows(self):
-        folder = self.folder_of(STRANGER, self.place + "/rows", 0o777)
+    def test_another_users_rows(self):
+        folder = self.folder_of(OTHER, self.place + "/rows", 0o777)
         self.assert_refused("serve", "--dataset", "train=" + self.data, "--jpeg-rows-dir", folder, "--listen",
                             "ipc://%s/s.sock" % self.place)
         #  In a folder where all users may write, a file of rows counts only if it is the user's own.
         with self.serve(arguments=["--jpeg-rows-dir", self.place]) as server:
             server.read("--recipe", "eval").finish()
         rows = next(pathlib.Path(self.place).glob("*.rows"))
-        os.chown(rows, STRANGER, STRANGER)
+        os.chown(rows, OTHER, OTHER)
         with self.serve(arguments=["--jpeg-rows-dir", self.place]) as server:
             self.assertIn("it belongs to another user", server.log())
 
