@@ -15,7 +15,6 @@
 #include "memory_answer.h"
 #include "option.h"
 #include "plural.h"
-#include "tree_answer.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 5000, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
@@ -205,7 +204,7 @@ s_show_datasets (const json_t *status)
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
         s_show_pins (dataset);
-        tree_answer_print (status, dataset);
+        answer_tree_print (status, dataset);
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"), answer_text (bad, "reason"));
     }

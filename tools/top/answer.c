@@ -1,7 +1,9 @@
 #include "answer.h"
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include "append.h"
+#include "plural.h"
 #include "utf8.h"
 
 //  What follows returns false where there is no memory for a member.
@@ -65,4 +67,281 @@ answer_text (const json_t *object, const char *key)
 {
     const char *text = json_string_value (json_object_get (object, key));
     return text? text: "";
+}
+
+//  ---- sampling trees
+
+enum { LINES_JOBS = 8, WORDS_JOBS = 3 };
+
+static const json_t *
+s_list (const json_t *object, const char *key)
+{
+    const json_t *list = json_object_get (object, key);
+    return json_is_array (list)? list: NULL;
+}
+
+size_t
+answer_tree_jobs (const json_t *tree)
+{
+    return json_array_size (s_list (tree, "vertices")) + json_array_size (s_list (tree, "off_path"));
+}
+
+double
+answer_tree_remaining (const json_t *tree, double job)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach (s_list (tree, "vertices"), index, item)
+        if (answer_real (json_object_get (item, "leaf"), "job") == job)
+            return answer_real (json_object_get (item, "leaf"), "remaining");
+    json_array_foreach (s_list (tree, "off_path"), index, item)
+        if (answer_real (item, "job") == job)
+            return answer_real (item, "remaining");
+    return -1;
+}
+
+const json_t *
+answer_tree_of (const json_t *status, double job)
+{
+    size_t index, number;
+    const json_t *dataset, *tree;
+    json_array_foreach (s_list (status, "datasets"), index, dataset)
+        json_array_foreach (s_list (dataset, "sharing_trees"), number, tree)
+            if (answer_tree_remaining (tree, job) >= 0)
+                return tree;
+    return NULL;
+}
+
+double
+answer_tree_common (const json_t *tree, double job, double other)
+{
+    const json_t *pairs = json_object_get (tree, "pairs"), *item;
+    size_t index, none = json_array_size (s_list (pairs, "jobs")), a = none, b = none;
+    json_array_foreach (s_list (pairs, "jobs"), index, item) {
+        a = json_number_value (item) == job? index: a;
+        b = json_number_value (item) == other? index: b;
+    }
+    if (a == b || a == none || b == none)
+        return -1;
+    item = json_array_get (json_array_get (s_list (pairs, "common"), a > b? a: b), a > b? b: a);
+    return json_is_number (item)? json_number_value (item): -1;
+}
+
+//  The job that shares most with this one of those that share less than `below`, or as much and come later.
+static double
+s_next (const json_t *tree, double job, double below, double after)
+{
+    size_t index;
+    const json_t *item;
+    double found = -1, most = -1;
+    json_array_foreach (s_list (json_object_get (tree, "pairs"), "jobs"), index, item) {
+        double other = json_number_value (item), common = answer_tree_common (tree, job, other);
+        bool is_later = common < below || (common == below && other > after);
+        if (common >= 0 && is_later && (common > most || (common == most && other < found))) {
+            most = common;
+            found = other;
+        }
+    }
+    return found;
+}
+
+double
+answer_tree_most (const json_t *tree, double job)
+{
+    return s_next (tree, job, 1e300, -1);
+}
+
+//  "": it has none.
+static const char *
+s_own_name (const json_t *status, double job)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach (s_list (status, "jobs"), index, item)
+        if (answer_real (item, "job") == job && *answer_text (item, "name"))
+            return answer_text (item, "name");
+    return "";
+}
+
+const char *
+answer_tree_name (const json_t *status, double job, char text [ANSWER_TREE_NAME_BYTES])
+{
+    const char *own = s_own_name (status, job);
+    //  Such a name could be taken for another job's number.
+    bool is_number = strncmp (own, "job ", 4) == 0 && own [4 + strspn (own + 4, "0123456789")] == 0;
+    if (!*own)
+        snprintf (text, ANSWER_TREE_NAME_BYTES, "job %.0f", job);
+    else
+        snprintf (text, ANSWER_TREE_NAME_BYTES, is_number? "'%s'": "%s", own);
+    return text;
+}
+
+//  Of the tree's pairs, and where it is not kept of its vertices and leaves.
+static bool
+s_is_estimated (const json_t *tree)
+{
+    return answer_real (tree, "looked_at") < answer_real (tree, "ids");
+}
+
+static bool
+s_is_kept (const json_t *tree)
+{
+    return json_is_true (json_object_get (tree, "kept"));
+}
+
+void
+answer_tree_words (const json_t *status, double job, char *text, size_t text_bytes)
+{
+    const json_t *tree = answer_tree_of (status, job);
+    double remaining = answer_tree_remaining (tree, job), below = 1e300, after = -1;
+    text [0] = 0;
+    for (size_t turn = 0; turn < WORDS_JOBS && remaining > 0; turn++) {
+        char name [ANSWER_TREE_NAME_BYTES];
+        double other = s_next (tree, job, below, after), common = answer_tree_common (tree, job, other);
+        if (common <= 0)
+            break;
+        append (text, text_bytes, turn? ", %s %s%.0f %%": "of what this job has to draw, %s needs %s%.0f %%",
+            answer_tree_name (status, other, name), s_is_estimated (tree)? "about ": "",
+            100 * common / remaining);
+        below = common;
+        after = other;
+    }
+}
+
+//  The pair that shares most.
+static double
+s_largest_pair (const json_t *tree, double *one_p, double *other_p)
+{
+    size_t index;
+    const json_t *item;
+    double most = -1;
+    json_array_foreach (s_list (json_object_get (tree, "pairs"), "jobs"), index, item) {
+        double job = json_number_value (item), other = answer_tree_most (tree, job);
+        double common = answer_tree_common (tree, job, other);
+        if (common <= most)
+            continue;
+        most = common;
+        *one_p = job;
+        *other_p = other;
+    }
+    return most;
+}
+
+void
+answer_tree_summary (const json_t *status, const json_t *dataset, char *text, size_t text_bytes)
+{
+    size_t index;
+    const json_t *tree;
+    text [0] = 0;
+    json_array_foreach (s_list (dataset, "sharing_trees"), index, tree) {
+        char name [ANSWER_TREE_NAME_BYTES], beside [ANSWER_TREE_NAME_BYTES];
+        double one = 0, other = 0;
+        if (answer_tree_jobs (tree) < 2)
+            continue;
+        size_t jobs = answer_tree_jobs (tree), on_path = json_array_size (s_list (tree, "vertices"));
+        const json_t *all = json_object_get (json_array_get (s_list (tree, "vertices"), 0), "size");
+        double most = s_largest_pair (tree, &one, &other), size = json_number_value (all);
+        const char *about = s_is_estimated (tree)? "about ": "";
+        append (text, text_bytes, "%s%zu jobs", *text? ". ": "", jobs);
+        bool is_told = json_is_number (all) && on_path > 1;
+        if (is_told)
+            append (text, text_bytes, "; %s%.0f sample%s still needed by ", s_is_kept (tree)? "": about, size,
+                size == 1? " is": "s are");
+        if (is_told && on_path == jobs)
+            append (text, text_bytes, jobs == 2? "both": "all");
+        else
+        if (is_told)
+            append (text, text_bytes, "%zu of them", on_path);
+        if (most > 0)
+            append (text, text_bytes, "; %s and %s share most: %s%.0f", answer_tree_name (status, one, name),
+                answer_tree_name (status, other, beside), about, most);
+    }
+}
+
+//  "about 20", "not known how many".
+static void
+s_print_size (const json_t *size, bool is_estimated)
+{
+    if (json_is_null (size))
+        printf ("not known how many");
+    else
+        printf ("%s%.0f", is_estimated? "about ": "", json_number_value (size));
+}
+
+static void
+s_print_vertex (const json_t *tree, const json_t *vertex, size_t place, size_t depth)
+{
+    double jobs = answer_real (vertex, "jobs");
+    printf ("    %*s", 2 * (int) depth, "");
+    s_print_size (json_object_get (vertex, "size"), s_is_estimated (tree) && !s_is_kept (tree));
+    printf ("%s by ", place? " more": "");
+    if (jobs == 2)
+        printf ("both jobs%s\n", place? " below": "");
+    else
+        printf ("all %.0f jobs%s\n", jobs, place? " below": "");
+}
+
+//  The last vertex is its job's alone, as leaves are.
+static void
+s_print_leaf (const json_t *status, const json_t *tree, const json_t *vertex, size_t depth)
+{
+    const json_t *leaf = json_object_get (vertex, "leaf"), *size = json_object_get (leaf, "size"),
+        *last = answer_real (vertex, "jobs") == 1? json_object_get (vertex, "size"): NULL;
+    double job = answer_real (leaf, "job"), most = answer_tree_most (tree, job);
+    const char *about = s_is_estimated (tree)? "about ": "", *own = s_own_name (status, job);
+    printf ("    %*s- job %.0f", 2 * (int) depth, "", job);
+    if (*own)
+        printf (" (%s)", own);
+    printf (": %.0f to draw, ", answer_real (leaf, "remaining"));
+    if (json_is_null (size) || json_is_null (last))
+        printf ("not known how many in its leaf");
+    else
+        printf ("%s%.0f in its leaf", s_is_kept (tree)? "": about,
+            json_number_value (size) + json_number_value (last));
+    if (most >= 0)
+        printf ("; most with job %.0f: %s%.0f", most, about, answer_tree_common (tree, job, most));
+    printf ("\n");
+}
+
+static void
+s_print_tree (const json_t *status, const json_t *tree)
+{
+    size_t place, depth = 0;
+    const json_t *vertex, *off;
+    printf ("  who shares what: samples that %zu jobs still have to draw (%s", answer_tree_jobs (tree),
+        s_is_kept (tree)? "the tree that draws are made from": "no tree is kept; made for this answer");
+    if (s_is_estimated (tree))
+        printf (s_is_kept (tree)? "; pairs estimated from %.0f": "; estimated from %.0f",
+            answer_real (tree, "looked_at"));
+    printf (")\n");
+    json_array_foreach (s_list (tree, "vertices"), place, vertex) {
+        const json_t *size = json_object_get (vertex, "size");
+        if (place == LINES_JOBS)
+            break;
+        //  The last vertex stands in its job's line.
+        if (answer_real (vertex, "jobs") != 1
+                && (place == 0 || json_is_null (size) || json_number_value (size) > 0)) {
+            depth += place > 0;
+            s_print_vertex (tree, vertex, place, depth);
+        }
+        s_print_leaf (status, tree, vertex, depth);
+    }
+    if (json_array_size (s_list (tree, "vertices")) > LINES_JOBS)
+        printf ("    and %zu more: `tureen status --json`, or the page (serve --http)\n",
+            json_array_size (s_list (tree, "vertices")) - LINES_JOBS);
+    json_array_foreach (s_list (tree, "off_path"), place, off)
+        printf ("%s%.0f", place? ", ": "    beside the tree now, drawing alone: job ",
+            answer_real (off, "job"));
+    if (place > 0)
+        printf ("\n");
+}
+
+void
+answer_tree_print (const json_t *status, const json_t *dataset)
+{
+    size_t index;
+    const json_t *tree;
+    json_array_foreach (s_list (dataset, "sharing_trees"), index, tree)
+        if (answer_tree_jobs (tree) > 1)
+            s_print_tree (status, tree);
 }

@@ -1,6 +1,8 @@
-//  answer -- values of a server's answer to STATUS, for the commands that show it.  No state.
+//  answer -- values of a server's answer to STATUS, for the commands that show it; of its sampling trees, in
+//  words.  Whatever the answer holds: what is missing counts as nothing.  No state.
 #ifndef ANSWER_H
 #define ANSWER_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <jansson.h>
 
@@ -18,5 +20,28 @@ double answer_real (const json_t *object, const char *key);
 
 //  "": there is no such text.  Lent.
 const char *answer_text (const json_t *object, const char *key);
+
+//  ---- sampling trees (docs/operations.md, `sharing_trees`)
+
+//  The jobs of a tree, those beside its path too.
+size_t answer_tree_jobs (const json_t *tree);
+//  The tree that the job is in; NULL: none.
+const json_t *answer_tree_of (const json_t *status, double job);
+//  What it has to draw; below 0: the tree does not have it.
+double answer_tree_remaining (const json_t *tree, double job);
+//  What both have to draw; below 0: that is not told.
+double answer_tree_common (const json_t *tree, double job, double other);
+//  The job that shares most with this one; below 0: none is told.
+double answer_tree_most (const json_t *tree, double job);
+//  "beta", or "job 7".  text: room for a few bytes.
+enum { ANSWER_TREE_NAME_BYTES = 160 };
+const char *answer_tree_name (const json_t *status, double job, char text [ANSWER_TREE_NAME_BYTES]);
+//  "of what this job has to draw, beta needs 87 %, gamma 20 %": those that share most with the job.  "about"
+//  before estimates.  "": no job does.
+void answer_tree_words (const json_t *status, double job, char *text, size_t text_bytes);
+//  "5 jobs; 1200 samples are still needed by all; alpha and beta share most: 3000"; "": they do not share.
+void answer_tree_summary (const json_t *status, const json_t *dataset, char *text, size_t text_bytes);
+//  Prints the data set's trees, a line each vertex and job, as far as they are short.
+void answer_tree_print (const json_t *status, const json_t *dataset);
 
 #endif

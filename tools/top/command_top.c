@@ -16,7 +16,6 @@
 #include "memory_answer.h"
 #include "option.h"
 #include "top.h"
-#include "tree_answer.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 5, WORDS_BYTES = 1024, CONTROL_L = 12 };
@@ -132,7 +131,7 @@ s_write_shared (const top_t *self)
     const json_t *dataset;
     json_array_foreach (json_object_get (self->now, "datasets"), index, dataset) {
         char text [WORDS_BYTES];
-        tree_answer_summary (self->now, dataset, text, sizeof text);
+        answer_tree_summary (self->now, dataset, text, sizeof text);
         if (*text)
             printf ("  shared %s: %s\n", answer_text (dataset, "name"), text);
     }

@@ -6,7 +6,6 @@
 #include "append.h"
 #include "memory_answer.h"
 #include "plural.h"
-#include "tree_answer.h"
 #include "utf8.h"
 
 //  ---- jobs
@@ -192,7 +191,7 @@ top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t
         snprintf (text, text_bytes, "%.0f %% of its samples served other jobs too, order %s, %.0f samples "
             "taken", 100 * row->shared, answer_text (job, "order"), answer_real (job, "consumed_samples"));
     char others [TOP_TEXT_BYTES];
-    tree_answer_words (self->now, (double) row->job, others, sizeof others);
+    answer_tree_words (self->now, (double) row->job, others, sizeof others);
     size_t used = strlen (text);
     if (*others && !*little)
         snprintf (text + used, text_bytes - used, "; %s", others);
@@ -362,7 +361,7 @@ s_put_dataset (const top_view_t *view, const json_t *dataset, const json_t *befo
     if (*reason)
         utf8_visible (reason, strlen (reason), row->words, sizeof row->words);
     else
-        tree_answer_summary (view->now, dataset, row->words, sizeof row->words);
+        answer_tree_summary (view->now, dataset, row->words, sizeof row->words);
     memory_answer_dataset (dataset, pinned, sizeof pinned);
     if (*pinned && !*reason)
         append (row->words, sizeof row->words, "%s%s", *row->words? "; ": "", pinned);

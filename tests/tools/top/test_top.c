@@ -9,7 +9,6 @@
 #include "answer.h"
 #include "memory_answer.h"
 #include "top.h"
-#include "tree_answer.h"
 
 static json_t *
 s_status (double uptime, int delivered)
@@ -199,42 +198,42 @@ trees (void **state)
 {
     (void) state;
     json_t *status = s_with_tree ();
-    const json_t *tree = tree_answer_of (status, 7);
-    assert_ptr_equal (tree, tree_answer_of (status, 1));
-    assert_null (tree_answer_of (status, 3));
-    assert_int_equal (tree_answer_jobs (tree), 3);
-    assert_true (tree_answer_remaining (tree, 7) == 20 && tree_answer_remaining (tree, 3) < 0);
-    assert_true (tree_answer_common (tree, 1, 2) == 36 && tree_answer_common (tree, 2, 1) == 36);
-    assert_true (tree_answer_common (tree, 7, 1) == 18 && tree_answer_common (tree, 7, 2) == 4);
-    assert_true (tree_answer_common (tree, 7, 7) < 0 && tree_answer_common (tree, 7, 3) < 0);
-    assert_true (tree_answer_most (tree, 7) == 1 && tree_answer_most (tree, 1) == 2);
+    const json_t *tree = answer_tree_of (status, 7);
+    assert_ptr_equal (tree, answer_tree_of (status, 1));
+    assert_null (answer_tree_of (status, 3));
+    assert_int_equal (answer_tree_jobs (tree), 3);
+    assert_true (answer_tree_remaining (tree, 7) == 20 && answer_tree_remaining (tree, 3) < 0);
+    assert_true (answer_tree_common (tree, 1, 2) == 36 && answer_tree_common (tree, 2, 1) == 36);
+    assert_true (answer_tree_common (tree, 7, 1) == 18 && answer_tree_common (tree, 7, 2) == 4);
+    assert_true (answer_tree_common (tree, 7, 7) < 0 && answer_tree_common (tree, 7, 3) < 0);
+    assert_true (answer_tree_most (tree, 7) == 1 && answer_tree_most (tree, 1) == 2);
     char text [300];
-    tree_answer_words (status, 1, text, sizeof text);
+    answer_tree_words (status, 1, text, sizeof text);
     assert_string_equal (text, "of what this job has to draw, fast needs 45 %, job 7 22 %");
-    tree_answer_words (status, 3, text, sizeof text);
+    answer_tree_words (status, 3, text, sizeof text);
     assert_string_equal (text, "");
-    tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, sizeof text);
+    answer_tree_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, sizeof text);
     assert_string_equal (text, "3 jobs; 30 samples are still needed by 2 of them; fast and slow share most: "
         "36");
-    tree_answer_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, 20);
+    answer_tree_summary (status, json_array_get (json_object_get (status, "datasets"), 0), text, 20);
     assert_string_equal (text, "3 jobs; 30 samples ");
     //  Estimates are told as such, those of a tree that is not kept all of them.
     json_t *changed = s_with_tree (), *dataset = json_array_get (json_object_get (changed, "datasets"), 0),
         *estimated = json_array_get (json_object_get (dataset, "sharing_trees"), 0);
     json_object_set_new (estimated, "looked_at", json_integer (99));
-    tree_answer_words (changed, 1, text, sizeof text);
+    answer_tree_words (changed, 1, text, sizeof text);
     assert_string_equal (text, "of what this job has to draw, fast needs about 45 %, job 7 about 22 %");
-    tree_answer_summary (changed, dataset, text, sizeof text);
+    answer_tree_summary (changed, dataset, text, sizeof text);
     assert_string_equal (text, "3 jobs; 30 samples are still needed by 2 of them; fast and slow share most: "
         "about 36");
     json_object_set_new (estimated, "kept", json_false ());
-    tree_answer_summary (changed, dataset, text, sizeof text);
+    answer_tree_summary (changed, dataset, text, sizeof text);
     assert_non_null (strstr (text, "; about 30 samples are still"));
     //  A name that looks like another job's number.
     for (size_t job = 0; job < 2; job++)
         json_object_set_new (json_array_get (json_object_get (changed, "jobs"), job), "name",
             json_string ("job 7"));
-    tree_answer_summary (changed, dataset, text, sizeof text);
+    answer_tree_summary (changed, dataset, text, sizeof text);
     assert_non_null (strstr (text, "'job 7' and 'job 7' share most"));
     json_decref (changed);
     //  In the lines below the tables.
@@ -269,9 +268,9 @@ trees_of_any_form (void **state)
         json_t *dataset = json_pack ("{s:s, s:o}", "name", "t", "sharing_trees", trees);
         json_object_set_new (status, "datasets", json_pack ("[o]", dataset));
         char text [300];
-        tree_answer_words (status, 1, text, sizeof text);
-        tree_answer_summary (status, dataset, text, sizeof text);
-        tree_answer_print (status, dataset);
+        answer_tree_words (status, 1, text, sizeof text);
+        answer_tree_summary (status, dataset, text, sizeof text);
+        answer_tree_print (status, dataset);
         json_decref (status);
     }
 }
