@@ -532,7 +532,7 @@ s_find (const served_sets_t *self, served_t *served, devices_t *devices, progres
     source->listed_ms = clock_now_ms ();
     served->real = strstr (wanted->path, "://")? NULL: realpath (wanted->path, NULL);
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
-    source->customs = self->customs;
+    source->customs = customs_list (self->customs, &source->custom_count);
     source->pack = catalogue_pack (source->catalogue);
     source->warnings = data_warnings_new (wanted->name, source->catalogue);
     if (!source->warnings)

@@ -85,9 +85,10 @@ s_cost (const join_t *self, uint32_t most_ms, refusal_t *refusal)
 static bool
 s_pipeline (join_t *self, const pipeline_t *like, refusal_t *refusal)
 {
-    const catalogue_t *catalogue = dataset_source_of (self->terms.dataset)->catalogue;
-    pipeline_source_t source = { .count = catalogue_fields (catalogue) };
-    source.customs = customs_list (dataset_source_of (self->terms.dataset)->customs, &source.custom_count);
+    const dataset_source_t *served = dataset_source_of (self->terms.dataset);
+    const catalogue_t *catalogue = served->catalogue;
+    pipeline_source_t source = { .count = catalogue_fields (catalogue), .customs = served->customs,
+        .custom_count = served->custom_count };
     for (size_t field = 0; field < source.count; field++)
         source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
             .is_mask = catalogue_field_is_mask (catalogue, field) };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "catalogue.h"
-#include "customs.h"
+#include "custom.h"
 #include "data_warnings.h"
 #include "dataset.h"
 #include "device.h"
@@ -37,7 +37,8 @@ typedef struct {
     catalogue_t *catalogue;
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
                                     //  many
-    const customs_t *customs;       //  the server's; lent; NULL: none
+    const custom_t *customs;        //  operations of the operator's own, of the server; lent
+    size_t custom_count;
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     int64_t listed_ms;              //  clock_now_ms when it was listed
     data_warnings_t *warnings;      //  the source's; NULL in tests
