@@ -1,4 +1,4 @@
-/*  command -- what the program runs for its first argument, but for `serve` (command_serve.h).
+/*  command -- what the program runs for its first argument, but for `serve` (serve.h).
  *
  *  argv [0] is that argument.  Each returns the exit status, and says on standard error why it is not 0.
  */

@@ -4,17 +4,17 @@
 #include <string.h>
 #include "build_version.h"
 #include "command.h"
-#include "command_serve.h"
 #include "custom_sandbox.h"
 #include "machine.h"
 #include "option.h"
+#include "serve.h"
 
 static const struct {
     const char *name;
     int (*run) (int argc, char **argv);
     const char *purpose;
 } s_commands [] = {
-    { "serve", command_serve, "prepare samples once and feed every job that needs them" },
+    { "serve", serve_command, "prepare samples once and feed every job that needs them" },
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
     { "top", command_top, "show a server's jobs in a terminal, live" },

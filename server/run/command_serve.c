@@ -1,4 +1,6 @@
-#include "command_serve.h"
+//  `tureen serve`: opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP.
+
+#include "serve.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +29,6 @@
 #include "options.h"
 #include "plural.h"
 #include "receive_quota.h"
-#include "serve.h"
 #include "served.h"
 #include "service.h"
 #include "spare_threads.h"
@@ -787,7 +788,7 @@ s_print_events (server_t *self, FILE **stdout_p)
 }
 
 int
-command_serve (int argc, char **argv)
+serve_command (int argc, char **argv)
 {
     FILE *first_stdout = NULL;
     char error [ERROR_BYTES];

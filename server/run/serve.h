@@ -1,5 +1,5 @@
-/*  serve -- the server claims its endpoints, makes its tenants, and watches that its end takes no longer than
- *  it may.
+/*  serve -- `tureen serve`, and three parts of its start and end: the server claims its endpoints, makes its
+ *  tenants, and watches that its end takes no longer than it may.
  *
  *  Endpoints: where the settings say that it listens, on ipc, on tcp, or on both.  With both, the kernel
  *  names the users on ipc and keys name those on tcp (client_socket.h), and all clients of this machine get
@@ -15,6 +15,15 @@
 #include "log.h"
 #include "options.h"
 #include "tenants.h"
+
+//  Opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP (command_serve.c).  argv[0] is
+//  "serve", and argv[-1] the program's name, as in main: with --supervise all of it is executed again.  Exit
+//  status: 0 ended by a signal, until-idle or a drain, 1 could not start or continue (the reason is on
+//  stderr), 2 unusable arguments.
+int serve_command (int argc, char **argv);
+
+
+//  ---- endpoints
 
 typedef struct {
     endpoint_t *ipc, *tcp;              //  NULL: not there; after a claim that succeeded, not both

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "command_serve.h"
 #include "jpeg_row_index.h"
 #include "scratch.h"
+#include "serve.h"
 #include "tasks.h"
 
 static struct {
@@ -62,7 +62,7 @@ test_rows_are_saved_before_threads_are_waited_for (void **state)
     char *arguments [] = { "serve", "--dataset", dataset, "--jpeg-rows-dir", scratch.path, "--listen", listen,
         "--workers", "1", "--cache", "1M", NULL };
     raise (SIGTERM);                    //  blocked: the server ends when it has started
-    assert_int_equal (command_serve (sizeof arguments / sizeof *arguments - 1, arguments), 0);
+    assert_int_equal (serve_command (sizeof arguments / sizeof *arguments - 1, arguments), 0);
     assert_true (s_seen.stopped >= 1 && s_seen.saved_when_stopped == 1);
     assert_int_equal (s_seen.saved, 2);
     scratch_end (&scratch);
