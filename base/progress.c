@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "append.h"
 #include "clock.h"
+#include "words.h"
 
 enum { BAR_COLUMNS = 20, AMOUNT_BYTES = 64 };
 

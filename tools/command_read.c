@@ -20,10 +20,10 @@
 #include "complain.h"
 #include "file.h"
 #include "option.h"
-#include "plural.h"
 #include "read_record.h"
 #include "tureen.h"
 #include "utf8.h"
+#include "words.h"
 
 enum {
     EXIT_RUNTIME = 1,

@@ -14,8 +14,8 @@
 #include "complain.h"
 #include "memory_answer.h"
 #include "option.h"
-#include "plural.h"
 #include "tureen.h"
+#include "words.h"
 
 enum { TIMEOUT_MS = 5000, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
     SENTENCE_BYTES = 1024, PAUSE_NS = 100000000 };

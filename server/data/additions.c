@@ -20,8 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include "plural.h"
 #include "tenant.h"
+#include "words.h"
 #include "xalloc.h"
 
 enum {

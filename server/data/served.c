@@ -15,9 +15,9 @@
 #include "file.h"
 #include "jpeg_row_index.h"
 #include "machine.h"
-#include "plural.h"
 #include "reader.h"
 #include "tenant.h"
+#include "words.h"
 #include "xalloc.h"
 
 enum {

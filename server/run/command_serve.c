@@ -27,12 +27,12 @@
 #include "loop.h"
 #include "machine.h"
 #include "options.h"
-#include "plural.h"
 #include "receive_quota.h"
 #include "served.h"
 #include "service.h"
 #include "spare_threads.h"
 #include "supervise.h"
+#include "words.h"
 
 //  For ranges on their way, if there is so much memory: what 20 Gbit/s bring in 100 ms.  It is taken from the
 //  system as far as ranges use it.

@@ -2,8 +2,8 @@
 #include "clock.h"
 #include "http.h"
 #include "option.h"
-#include "plural.h"
 #include "utf8.h"
+#include "words.h"
 
 #include <assert.h>
 #include <curl/curl.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "plural.h"
+#include "words.h"
 
 enum { FINDING_TEXT_BYTES = 960, PLACED = 2 };
 

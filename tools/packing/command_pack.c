@@ -20,10 +20,10 @@
 #include "pack_format.h"
 #include "pack_report.h"
 #include "packing.h"
-#include "plural.h"
 #include "progress.h"
 #include "store.h"
 #include "utf8.h"
+#include "words.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)

@@ -21,9 +21,9 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
-#include "plural.h"
 #include "transfers.h"
 #include "unpack_labels.h"
+#include "words.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
 

@@ -15,10 +15,10 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
-#include "plural.h"
 #include "transfers.h"
 #include "utf8.h"
 #include "verify_order.h"
+#include "words.h"
 
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2 };
 

@@ -2,9 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "append.h"
-#include "plural.h"
 #include "utf8.h"
+#include "words.h"
 
 //  What follows returns false where there is no memory for a member.
 static bool s_make_visible (json_t *value);

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "answer.h"
-#include "append.h"
 #include "memory_answer.h"
-#include "plural.h"
 #include "utf8.h"
+#include "words.h"
 
 //  ---- jobs
 

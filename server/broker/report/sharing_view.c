@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "append.h"
 #include "job.h"
 #include "sharing_tree.h"
 #include "tenant.h"
+#include "words.h"
 #include "xalloc.h"
 
 enum {

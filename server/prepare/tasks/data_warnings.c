@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "image_reader.h"
-#include "plural.h"
 #include "utf8.h"
+#include "words.h"
 
 enum { DATA_WARNINGS_MAGIC = 0xda7a3a41, SHOWN_BYTES = 300, COUNT_BYTES = 40 };
 
