@@ -251,6 +251,58 @@ class PinsTest(unittest.TestCase):
             take(server, 1)
             self.assertGreater(self.dataset(server)["pins"]["bytes"] + (4 << 20), alone["bytes"])
 
+    def change(self, server, verb, word):
+        done = harness.run(verb, word, "--connect", server.endpoint)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @staticmethod
+    def pins(server):
+        """Of each data set but the first."""
+        return [dataset["pins"] for dataset in server.status()["datasets"][1:]]
+
+    def test_data_that_are_added_and_removed(self):
+        """A server starts with hardly any data: those that are added get all of the memory for pins, and give
+        it back, however often."""
+        size = os.path.getsize(os.path.join(self.packed, "volume-00000.tureen"))
+        few = os.path.join(self.root, "one")
+        os.makedirs(os.path.join(few, "a"))
+        shutil.copy(os.path.join(self.data, "class_0", "00000.jpg"), os.path.join(few, "a"))
+        memory = size * 3 // 4
+        with Server({"few": few}, cache=None, arguments=("--memory", str(memory))) as server:
+            #  The parts of mixing and prepared samples stay as they are.
+            beside = server.status()["cache_bytes_max"] + memory // 8
+            self.assertAlmostEqual(beside / memory, 3 / 8, delta=0.01)
+            pins = memory - beside
+            for _ in range(2):
+                self.change(server, "add", "train=" + self.packed)
+                self.assertAlmostEqual(self.pins(server)[0]["limit_bytes"] / pins, 1, delta=0.02)
+                take(server, 1)
+                before, _ = self.read(server)
+                take(server, 2)
+                after, part = self.read(server)
+                read, hit = after - before
+                self.assertAlmostEqual(read / (read + hit), 1 - part, delta=0.03)
+                self.assertGreater(part * size + (4 << 20) + 4096, pins * 0.98)
+                self.change(server, "add", "more=" + self.data)
+                limits = [each["limit_bytes"] for each in self.pins(server)]
+                self.assertAlmostEqual(sum(limits) / pins, 1, delta=0.02)
+                self.assertAlmostEqual(limits[0] / limits[1], 1, delta=0.02)
+                take(server, 1, dataset="more")
+                self.change(server, "remove", "train")
+                wait_until("it has gone", lambda: len(self.pins(server)) == 1)
+                self.assertAlmostEqual(self.pins(server)[0]["limit_bytes"] / pins, 1, delta=0.02)
+                take(server, 1, dataset="more")
+                self.assertGreater(self.pins(server)[0]["bytes"] * 1.05, pins)
+                self.change(server, "remove", "more")
+                wait_until("all have gone", lambda: not self.pins(server))
+
+    @staticmethod
+    def read(server):
+        """Of the second data set: bytes from the disk and from pins so far, and the part that is pinned."""
+        dataset = server.status()["datasets"][1]
+        pins = dataset["pins"]
+        return np.array([dataset["pack"]["source_bytes"], pins["hit_bytes"]]), pins["part"]
+
     def test_memory_that_is_taken_away_is_given_back(self):
         with open(harness.TUREEN, "rb") as program:
             if b"__tsan_init" in program.read():
