@@ -1,5 +1,6 @@
 """Encoded bytes that stay in memory (--memory): an epoch reads S (1 - p), the orders and the bytes are those
 without, and memory that is taken away is given back."""
+import json
 import os
 import re
 import shutil
@@ -109,6 +110,24 @@ class PinsTest(unittest.TestCase):
                 for keys, wanted in zip(kinds, plain):
                     self.assertEqual(take(server, **keys), wanted)
                 self.assertGreater(self.dataset(server)["pins"]["hit_bytes"], 0)
+
+    def test_orders_are_shuffles(self):
+        """What one job, and four in step or not, are given while half of the pack is pinned: `tureen audit`
+        finds nothing that chance does not give in one of a million audits."""
+        size = os.path.getsize(os.path.join(self.packed, "volume-00000.tureen"))
+        with self.serve(size // 2 + (15 << 20)) as server:
+            for count in (1, 4):
+                jobs = [server.read(batch=BATCH, epochs=6) for _ in range(count)]
+                results = [job.finish() for job in jobs]
+                self.assertEqual([len(result["epochs"]) for result in results], [6] * count)
+                done = harness.run("audit", "--json", "--samples", self.SAMPLES, "--groups", self.packed,
+                                   *(job.ids for job in jobs))
+                found = json.loads(done.stdout)
+                self.assertEqual((harness.sure_faults(found), done.stderr), ([], ""))
+                self.assertEqual([file["exactly_once"] for file in found["files"]], ["yes"] * count)
+            figures = self.dataset(server)["pins"]
+            self.assertGreater(figures["part"], 0.4)
+            self.assertGreater(figures["hit_bytes"], 5 * 0.4 * size)
 
     def test_a_folder_is_opened_once(self):
         with self.serve("96M", folder=self.data) as server:
