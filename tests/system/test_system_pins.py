@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
 
 BATCH, EPOCHS = 16, 3
+FIXED_SEED = os.path.join(os.path.dirname(harness.TUREEN), "fixed_seed.so")
 
 
 def take(server, epochs=EPOCHS, **keys):
@@ -65,10 +66,10 @@ class PinsTest(unittest.TestCase):
         done = harness.run("pack", "--quiet", cls.data, cls.packed)
         assert done.returncode == 0, done.stderr
 
-    def serve(self, memory, folder=None, raw="12M", cache="3M", more=()):
+    def serve(self, memory, folder=None, raw="12M", cache="3M", more=(), **options):
         arguments = ("--memory", str(memory)) if memory else ()
         return Server({"train": folder or self.packed}, cache=cache,
-                      arguments=("--raw", raw, *arguments, *more))
+                      arguments=("--raw", raw, *arguments, *more), **options)
 
     @staticmethod
     def dataset(server):
@@ -110,6 +111,22 @@ class PinsTest(unittest.TestCase):
                 for keys, wanted in zip(kinds, plain):
                     self.assertEqual(take(server, **keys), wanted)
                 self.assertGreater(self.dataset(server)["pins"]["hit_bytes"], 0)
+
+    @unittest.skipUnless(os.path.exists(FIXED_SEED), "nothing can be preloaded to fix a server's seed")
+    def test_shared_orders_are_the_same_with_pins(self):
+        """Draw for draw and byte for byte, of a server that draws as the one without pins did: from a pool,
+        with pieces of a given size, and without one."""
+        for folder, piece in ((self.packed, 1), (self.packed, 8), (self.data, None)):
+            more = ("--piece", "train=%d" % piece) if piece else ()
+            for order in ("shared", "private"):
+                for memory in (None, "40M"):
+                    with self.serve(memory, folder, more=more,
+                                    environment={"LD_PRELOAD": FIXED_SEED}) as server:
+                        taken = take(server, order=order)
+                        plain = taken if not memory else plain
+                        self.assertEqual(taken, plain)
+                        if memory:
+                            self.assertGreater(self.dataset(server)["pins"]["hit_bytes"], 0)
 
     def test_orders_are_shuffles(self):
         """What one job, and four in step or not, are given while half of the pack is pinned: `tureen audit`
