@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "additions.h"
-#include "append.h"
 #include "budget.h"
 #include "client_keys.h"
 #include "client_socket.h"

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "answer.h"
-#include "append.h"
 #include "utf8.h"
+#include "words.h"
 
 enum { FIGURE_BYTES = 32, NAME_BYTES = 80, DATASETS_TOLD = 3 };
 
