@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 import zlib
@@ -473,6 +474,26 @@ class StoreTest(unittest.TestCase):
                 taken, sent = self.epoch(server)
                 self.assertEqual(taken, wanted)
                 self.assertEqual(sent > 0, turn == 0)
+
+    def test_what_is_saved(self):
+        """About what an epoch takes less by, of a store of few bytes a second and one that answers late.  No
+        time is judged, but that it is of that order."""
+        for name, keys in (("pack", {"rate": 15e6}), ("data", {"rate": 15e6}), ("data", {"latency": 0.05})):
+            with ObjectStore(self.root, **keys) as store, Server(
+                    {"train": "s3://bucket/" + name}, cache="3M", environment=store.environment(),
+                    arguments=("--raw", "8M", "--memory", str(self.size + (20 << 20)))) as server:
+                times, saved = [], []
+                for _ in range(2):
+                    begun = time.monotonic()
+                    take(server, 1, seed="5")
+                    times.append(time.monotonic() - begun)
+                    saved.append(server.status()["datasets"][0]["pins"]["saved_seconds"])
+                print("%s of a store with %s: epochs of %.2f and %.2f s, saved %.2f s"
+                      % (name, keys, *times, saved[1] - saved[0]))
+                self.assertLess(saved[0], 0.5 * saved[1])
+                #  At 15 MB/s, or 50 ms for each of some reads at once: not the sum of all their times.
+                self.assertGreater(saved[1], 0.2)
+                self.assertLess(saved[1], 400 * 0.05 + times[0])
 
     def test_connections_that_break(self):
         with self.serve(None) as server:

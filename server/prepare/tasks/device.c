@@ -30,6 +30,7 @@ struct device {
     keyring_look_t keys;            //  of the store, as they were looked at last
     uint32_t observed;              //  reads since the last look
     double read_bytes;              //  of a read, running mean
+    double in_flight;               //  reads, running mean; 0: none was observed
     reading_t *reading;             //  NULL: not open
 };
 
@@ -186,6 +187,8 @@ s_learn (device_t *self, const reader_request_t *request)
         return;
     cost_observe (&self->cost, request->read_bytes, request->wait_ns, request->in_flight);
     self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;
+    double in_flight = self->in_flight > 0? self->in_flight: request->in_flight;
+    self->in_flight = in_flight + ((double) request->in_flight - in_flight) / OBSERVED_A_TURN;
     if (++self->observed < OBSERVED_A_TURN)
         return;
     self->observed = 0;
@@ -204,11 +207,12 @@ device_done (device_t *self)
     return request;
 }
 
-//  Of one read, when `depth` are under way.
+//  Of one read, when as many are under way as usually are: often fewer than might be.
 static double
 s_busy_seconds (const device_t *self, uint64_t bytes)
 {
-    return bytes? (double) bytes / cost_rate (&self->cost, (double) bytes, device_depth (self)): 0;
+    uint32_t depth = self->in_flight > 0? (uint32_t) (self->in_flight + 0.5): device_depth (self);
+    return bytes? (double) bytes / cost_rate (&self->cost, (double) bytes, depth? depth: 1): 0;
 }
 
 uint64_t

@@ -63,7 +63,7 @@ void device_submit (device_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *device_done (device_t *self);
 //  About how long the device would have been busy with what the request got from pins: by the cost model as
-//  it is now, at the present depth, so that reads which pass side by side do not count their whole times.  Of
+//  it is now, with as many reads side by side as there were lately, which do not count their whole times.  Of
 //  a request without pinned bytes 0.
 uint64_t device_saved_ns (const device_t *self, const reader_request_t *request);
 //  Readable while device_done has something.

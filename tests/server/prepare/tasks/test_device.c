@@ -296,6 +296,16 @@ pins_save_time (void **state)
         assert_in_range (saved + 1, wanted, wanted + 2);
     }
     assert_true (all > rest && rest > 0);
+    //  Fewer reads pass side by side than might.
+    for (int index = 0; index < 200; index++) {
+        reader_request_t request = { .read_bytes = 65536, .wait_ns = 2000000, .in_flight = 2 };
+        device_submit (self, &request);
+        assert_ptr_equal (device_done (self), &request);
+    }
+    uint64_t two = (uint64_t) (65536 / cost_rate (cost, 65536, 2) * 1e9);
+    reader_request_t request = { .pinned_bytes = 65536 };
+    assert_in_range (device_saved_ns (self, &request) + 1, two, two + 2);
+    assert_true (device_depth (self) > 2);
     device_destroy (&self);
 }
 
