@@ -475,12 +475,14 @@ s_assert_counters (simulation_t *simulation)
 {
     static const json_int_t jobs [] = { 1, 1, 2 }, dropped [] = { 2, 1, 0 };
     json_int_t prepared = 0, delivered = 0, seen = 0;
+    double seconds = 0, worker_seconds;
     json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
     for (size_t index = 0; index < 3; index++) {
         json_int_t told_prepared, told_delivered, told_jobs, told_dropped;
         json_t *tenant = json_array_get (json_object_get (status, "tenants"), index);
-        assert_int_equal (json_unpack (tenant, "{s:I, s:I, s:I, s:I}", "prepared", &told_prepared,
-            "delivered", &told_delivered, "jobs_total", &told_jobs, "dropped", &told_dropped), 0);
+        assert_int_equal (json_unpack (tenant, "{s:I, s:I, s:I, s:I, s:f}", "prepared", &told_prepared,
+            "delivered", &told_delivered, "jobs_total", &told_jobs, "dropped", &told_dropped,
+            "worker_seconds", &worker_seconds), 0);
         assert_int_equal (told_jobs, jobs [index]);
         assert_int_equal (told_dropped, dropped [index]);
         for (json_int_t job = 0; job < jobs [index]; job++)
@@ -489,10 +491,13 @@ s_assert_counters (simulation_t *simulation)
                     epoch)->count;
         prepared += told_prepared;
         delivered += told_delivered;
+        seconds += worker_seconds;
         assert_int_equal (delivered, seen);
     }
     assert_int_equal (prepared, simulation_figure (simulation, "prepared"));
     assert_int_equal (delivered, simulation_figure (simulation, "delivered"));
+    //  The simulation does not tell times: what counts is the broker's estimate, of about a millisecond.
+    assert_true (seconds >= (double) prepared * 1e-4 && seconds <= (double) prepared * 1e-2);
     json_decref (status);
 }
 
@@ -521,6 +526,33 @@ a_tenant_is_told_what_its_jobs_did (void **state)
     assert_true (simulation_run (simulation, 200 * SECOND_US));
     assert_null (simulation_job (simulation, 0));
     s_assert_counters (simulation);
+    simulation_destroy (&simulation);
+}
+
+//  Must hold: jobs that the server ended are counted by the reason, for their own tenant.
+static void
+a_tenant_is_told_why_its_jobs_ended (void **state)
+{
+    (void) state;
+    uint64_t bad = UINT64_C (1) << 25;
+    simulation_options_t options = s_options ();
+    options.readable = simulation_is_readable;
+    options.context = &bad;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t strict = s_job ("audio"), other = s_job ("vision");
+    strict.on_bad_given = true;
+    strict.on_bad = BROKER_BAD_FAIL;
+    simulation_must_join (simulation, &strict);
+    simulation_must_join (simulation, &other);
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    assert_true (simulation_ended (simulation, 0) && !simulation_ended (simulation, 1));
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0),
+        *tenants = json_object_get (status, "tenants"),
+        *ended = json_object_get (json_array_get (tenants, 1), "ended");
+    assert_int_equal (json_object_size (ended), 1);
+    assert_int_equal (json_integer_value (json_object_get (ended, "bad_sample")), 1);
+    assert_int_equal (json_object_size (json_object_get (json_array_get (tenants, 2), "ended")), 0);
+    json_decref (status);
     simulation_destroy (&simulation);
 }
 
@@ -711,6 +743,7 @@ main (void)
         cmocka_unit_test (foreign_data_sets_are_unknown),
         cmocka_unit_test (status_tells_the_tenant),
         cmocka_unit_test (a_tenant_is_told_what_its_jobs_did),
+        cmocka_unit_test (a_tenant_is_told_why_its_jobs_ended),
         cmocka_unit_test (sharing_is_told_of_own_jobs),
         cmocka_unit_test (what_is_drawn_together_is_shared_by_all),
         cmocka_unit_test (share_points_are_a_tenants_own),
