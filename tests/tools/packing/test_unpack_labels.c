@@ -75,12 +75,14 @@ test_labels_are_read_again_as_they_were (void **state)
     (void) state;
     static const struct { const char *name, *text, *unpacked; } cases [] = {
         { "labels.jsonl", "{\"path\":\"1.png\",\"n\":1}\n{\"path\":\"2.png\",\"n\":-5}\n", "labels.tsv" },
-        { "labels.jsonl", "{\"path\":\"1.png\",\"x\":0.1}\n{\"path\":\"2.png\",\"x\":1e300}\n",
+        { "labels.jsonl", "{\"path\":\"1.png\",\"x\":0.30000000000000004}\n"
+            "{\"path\":\"2.png\",\"x\":1e300}\n",
             "labels.tsv" },
         { "labels.jsonl", "{\"path\":\"1.png\",\"x\":1.0}\n{\"path\":\"2.png\",\"x\":2.0}\n", "labels.tsv" },
         { "labels.jsonl", "{\"path\":\"1.png\",\"v\":[3]}\n{\"path\":\"2.png\",\"v\":[4]}\n",
             "labels.jsonl" },
-        { "labels.jsonl", "{\"path\":\"1.png\",\"v\":[0.1]}\n{\"path\":\"2.png\",\"v\":[4.0]}\n",
+        { "labels.jsonl", "{\"path\":\"1.png\",\"v\":[0.30000000000000004]}\n"
+            "{\"path\":\"2.png\",\"v\":[4.0]}\n",
             "labels.jsonl" },
         { "labels.jsonl", "{\"path\":\"1.png\",\"v\":[3,4]}\n{\"path\":\"2.png\",\"v\":[5,6]}\n",
             "labels.tsv" },
