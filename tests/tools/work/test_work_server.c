@@ -288,6 +288,32 @@ test_a_task_of_another_data_set (void **state)
     assert_null (s_take_task (self));
 }
 
+//  Guards: an error that passes is no end: the worker comes back; any other error is.
+static void
+test_errors_that_pass (void **state)
+{
+    static const struct { const char *code; work_server_state_t state; } cases [] = {
+        { "busy", WORK_SERVER_AWAY }, { "stopping", WORK_SERVER_AWAY },
+        { "unknown_worker", WORK_SERVER_AWAY }, { "forbidden", WORK_SERVER_REFUSED }
+    };
+    play_t *self = *state;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        char text [100];
+        snprintf (text, sizeof text, "{\"error\":\"%s\",\"message\":\"why\"}", cases [index].code);
+        assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+        s_say (self, WIRE_ERROR, 0, text, strlen (text), NULL);
+        for (int turn = 0; self->server.state == WORK_SERVER_ASKED; turn++) {
+            assert_true (turn < TURNS_MAX);
+            s_turn (self);
+            zmq_poll (NULL, 0, POLL_MS);
+        }
+        assert_int_equal (self->server.state, cases [index].state);
+        self->now_ms = self->server.retry_ms;
+    }
+    s_turn (self);
+    assert_int_equal (self->server.state, WORK_SERVER_REFUSED);
+}
+
 int
 main (void)
 {
@@ -295,6 +321,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_an_answer_to_another_connection, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_version_of_several_frames, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_sample_without_a_version, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_errors_that_pass, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_tasks_that_come, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_task_of_another_data_set, s_begin, s_end)
     };
