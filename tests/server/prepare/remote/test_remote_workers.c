@@ -134,7 +134,11 @@ static struct {
     uint32_t lent;
     uint64_t nonce;
     size_t checks;
-    bool is_starved;                            //  the last result
+    bool is_starved, is_clipped;                //  the last result
+    outcome_t outcome;
+    size_t version_frames, rows_bytes;
+    uint64_t worker_ns;
+    char what [WORK_TEXT_BYTES];
     size_t done [TASKS], undone [TASKS];        //  of each task, how often
     uint64_t digests [BUILD_CHECK_SAMPLES];
 } s_server;
@@ -152,6 +156,14 @@ s_done (void *context, void *task, const remote_result_t *result)
     size_t number = (size_t) ((size_t *) task - s_server.done);
     (result? s_server.done: s_server.undone) [number]++;
     s_server.is_starved = result && result->is_starved;
+    if (!result)
+        return;
+    s_server.is_clipped = result->is_clipped;
+    s_server.outcome = result->outcome;
+    s_server.version_frames = result->count;
+    s_server.rows_bytes = result->rows.size;
+    s_server.worker_ns = result->worker_ns;
+    snprintf (s_server.what, sizeof s_server.what, "%s", result->what);
 }
 
 static void
@@ -478,6 +490,37 @@ goodbye_gives_tasks_back (void **state)
     assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
     assert_non_null (s_last (0, WIRE_WORK_GOODBYE));
     assert_int_equal (s_server.undone [0], 1);
+}
+
+//  Must hold: an answer is handed on whole: the version without the rows, and these; of a bad sample the file
+//  at fault and why.
+static void
+an_answer_is_handed_on_whole (void **state)
+{
+    (void) state;
+    static const uint8_t version [VERSION_BYTES];
+    refusal_t refusal;
+    s_let_in (0, 2);
+    wire_work_result_t result = { .outcome = WIRE_WORK_READY, .worker_ns = 17, .rows_bytes = 4,
+        .flags = WIRE_WORK_CLIPPED };
+    frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { version, VERSION_BYTES },
+        { (const uint8_t *) "rows", 4 } };
+    assert_true (s_give (0));
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 3, &refusal));
+    assert_int_equal (s_server.done [0], 1);
+    assert_int_equal (s_server.outcome, OUTCOME_READY);
+    assert_int_equal (s_server.version_frames, 1);
+    assert_int_equal (s_server.rows_bytes, 4);
+    assert_int_equal (s_server.worker_ns, 17);
+    assert_true (s_server.is_clipped && !s_server.is_starved);
+    result = (wire_work_result_t) { .outcome = WIRE_WORK_BAD };
+    frames [1] = (frame_t) { (const uint8_t *) "no image", strlen ("no image") };
+    assert_true (s_give (1));
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+    assert_int_equal (s_server.outcome, OUTCOME_BAD);
+    assert_string_equal (s_server.what, "no image");
+    assert_int_equal (s_server.rows_bytes, 0);
+    assert_false (s_server.is_clipped || s_server.is_starved);
 }
 
 //  Of the first worker, and how many were lost.
@@ -884,7 +927,7 @@ main (void)
         CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
         CASE (a_server_that_stood_still_loses_no_worker),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
-        CASE (what_a_worker_did_is_counted),
+        CASE (an_answer_is_handed_on_whole), CASE (what_a_worker_did_is_counted),
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
