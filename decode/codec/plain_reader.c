@@ -236,8 +236,8 @@ s_decode_row (const plain_image_t *self, const uint8_t *source, uint8_t *target)
     if (bits <= 8)
         for (uint32_t column = 0; column < self->width; column++) {
             uint32_t at = column * bits % 8;
-            target [column] = (uint8_t) (source [(size_t) column * bits / 8] >> (8 - bits - at)
-                & ((1u << bits) - 1));
+            uint32_t byte = source [(size_t) column * bits / 8];
+            target [column] = (uint8_t) (byte >> (8 - bits - at) & ((1u << bits) - 1));
         }
     else
         for (uint32_t column = 0; column < self->width; column++, source += bits / 8)
