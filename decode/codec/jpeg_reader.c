@@ -46,14 +46,6 @@ struct jpeg_reader {
     scratch_t inks;             //  one row of CMYK
 };
 
-//  Rows and columns of libjpeg's output.
-typedef struct {
-    uint32_t top;
-    uint32_t left;
-    uint32_t height;
-    uint32_t width;
-} window_t;
-
 //  ---------------------------------------------------------------------------------------------------------
 //  What libjpeg calls back
 
@@ -314,10 +306,11 @@ s_span (uint32_t begin, uint32_t length, unsigned scale, uint32_t size, uint32_t
     *length_p = (end < size? end: size) - first;
 }
 
-static window_t
+//  The box in rows and columns of libjpeg's output.
+static image_box_t
 s_window (const jpeg_reader_t *self, const image_box_t *box, unsigned scale)
 {
-    window_t window;
+    image_box_t window;
     s_span (box->top, box->height, scale, self->info.output_height, &window.top, &window.height);
     s_span (box->left, box->width, scale, self->info.output_width, &window.left, &window.width);
     return window;
@@ -347,7 +340,7 @@ s_is_mixed (const struct jpeg_decompress_struct *info, unsigned scale)
 
 //  Lets libjpeg decode only the columns of window, and what it needs beside them; returns the first column.
 static uint32_t
-s_crop (struct jpeg_decompress_struct *info, const window_t *window)
+s_crop (struct jpeg_decompress_struct *info, const image_box_t *window)
 {
     JDIMENSION left = window->left, right = left + window->width;
     //  Smooth upsampling of the colours looks at the neighbours.
@@ -462,7 +455,7 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
     info->scale_num = scale;
     info->scale_denom = SCALE_WHOLE;
     jpeg_start_decompress (info);
-    window_t window = s_window (self, &request->box, scale);
+    image_box_t window = s_window (self, &request->box, scale);
     bool smoothed = s_is_smoothed (info);
     uint32_t left = smoothed || s_is_mixed (info, scale)? 0: s_crop (info, &window);
     int attached = self->entropy && !self->is_plain?

@@ -42,8 +42,7 @@
 
 enum {
     OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024, OPTIONS_READS_MAX = 128, OPTIONS_PIECE_MAX = 64,
-    OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle: its maximum, and its value
-                                                                    //  without a number
+    OPTIONS_IDLE_MAX = 7 * 24 * 3600,
     OPTIONS_PATIENCE_MAX = 7 * 24 * 3600, OPTIONS_PATIENCE_SECONDS = 300,
     OPTIONS_JOB_COST_MAX = 24 * 3600 * 1000, OPTIONS_JOB_COST_MS = 1000,
     OPTIONS_OPERATION_SECONDS = 30, OPTIONS_OPERATION_SECONDS_MAX = 3600,

@@ -347,6 +347,16 @@ s_end_process (entry_t *self, custom_process_t **process_p)
     pthread_mutex_unlock (&self->lock);
 }
 
+//  For status: why no process may be started any more.
+static custom_status_t
+s_note_changed (entry_t *self, const char *why)
+{
+    pthread_mutex_lock (&self->lock);
+    snprintf (self->changed, sizeof self->changed, "%s", why);
+    pthread_mutex_unlock (&self->lock);
+    return CUSTOM_FAILED;
+}
+
 //  Whether the command's files are what they were when the server started: jobs share pixels by that.
 static custom_status_t
 s_look (entry_t *self, char *error, size_t error_bytes)
@@ -359,10 +369,7 @@ s_look (entry_t *self, char *error, size_t error_bytes)
         return CUSTOM_NO_MEMORY;
     snprintf (error, error_bytes, rc == -ESTALE? "'%s' is not what it was when the server started: start the "
         "server again": "'%s' cannot be read any more: %s", path, strerror (-rc));
-    pthread_mutex_lock (&self->lock);
-    snprintf (self->changed, sizeof self->changed, "%s", error);
-    pthread_mutex_unlock (&self->lock);
-    return CUSTOM_FAILED;
+    return s_note_changed (self, error);
 }
 
 //  Looks at the files before the process can read them and after it has: what is the same both times is what
@@ -402,10 +409,7 @@ s_start_another (entry_t *self, const custom_t *is, custom_process_t **process_p
     s_end_process (self, process_p);
     snprintf (error, error_bytes, "it does not greet any more as it did when the server started: start the "
         "server again");
-    pthread_mutex_lock (&self->lock);
-    snprintf (self->changed, sizeof self->changed, "%s", error);
-    pthread_mutex_unlock (&self->lock);
-    return CUSTOM_FAILED;
+    return s_note_changed (self, error);
 }
 
 //  A process for a call: a free one, or a new one; fresh: a new one.  While the files are others than they
