@@ -586,7 +586,7 @@ s_allows (const broker_t *self, const broker_terms_t *join, const job_t *ghost, 
         return refuse (refusal, "removed", "data set '%s' was removed from the server",
             join->dataset->name);
     return s_join_goes_on (join, is_whole, refusal)
-        && steps_replay_allows (join, refusal)
+        && (!join->positions || steps_replay_allows (join, refusal))
         && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
         && raw_prefetch_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
         && dispatch_allows (self, join, refusal);
