@@ -1,24 +1,39 @@
-#!/usr/bin/env python3
-"""What an epoch reads with --memory for a part of the data: live servers, a pack and a folder, one job and
-four in step.
+"""What an epoch reads with --memory for a part of the data: live servers, one job and four in step; and what
+a preparation costs beside pins.
 
     python3 bench/speed/memory_bench.py [--binary build/release/bin/tureen] [--samples 9000] [--bytes 110000]
                                         [--parts .25,.5,.75,.9] [--epochs 3] [--folder DIR]
+                                        [--data pack,folder,bucket-pack,bucket] [--jobs 1,4]
+    python3 bench/speed/memory_bench.py --preparing [--rounds 20] [--samples 2000]
 
 The benchmark makes its data: small pictures, which cost little to decode, with bytes behind them that make
-each file as large as a photograph.  DIR has them, and should lie on a disk, not in memory.  For each part c
-a server has --memory of c times the data.  The first epoch fills; of the others there is
+each file as large as a photograph.  DIR has them, and should lie on a disk, not in memory.  `bucket` are the
+same files as objects of a store on this machine (tests/system/object_store.py).  For each part c a server has
+--memory of c times the data.  The first epoch fills; of the others there is
 
     p       what `status` says is pinned, of the data S
-    read    bytes from the disk an epoch, of S
+    read    bytes an epoch, of S: of a pack from the disk, as the server counts them; of a folder those of
+            files that were read; of a bucket what the store sent
+    io      bytes that the kernel read from the disk for the server (/proc/PID/io), of S; of a bucket none.
+            Pages of a folder's files are dropped from the page cache before each epoch
     ideal   1 - p
     hit     bytes from pins an epoch, of S
     cpu     the server's processor time for a sample, of that of a server without --memory (c = 0) with the
             same mixing pool
     speed   the same of samples a second
 
-c = 0 is that server; what it reads beyond S are blocks at the ends of pieces, and single reads.  Of a folder
-without pins there is no count of bytes read: each file is read once an epoch.
+c = 0 is that server; what it reads beyond S are blocks at the ends of pieces, and single reads.
+
+--preparing: photographs of 480 x 360 in a pack, two servers at the same time with the same pool and the same
+cache, of which one has half of the pack pinned.  They take turns, an epoch each, in random order, and of each
+round there are the ratios of
+
+    worker  seconds of workers for a prepared sample
+    cpu     the server's processor time for a prepared sample
+    speed   samples a second
+
+with pins to without.  The median over all rounds is given with its standard error, 1.2533 times the median
+absolute deviation times 1.4826 over the root of the rounds.
 """
 
 from __future__ import annotations
@@ -28,26 +43,98 @@ import io
 import json
 import os
 import random
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "system"))
+
+from object_store import ObjectStore                                    # noqa: E402
+
 CLASSES, BATCH, PICTURE = 10, 64, (96, 96)
-JOBS = (1, 4)
+PHOTOGRAPH, PREPARING_RAW, PREPARING_CACHE = (480, 360), 16 << 20, 32 << 20
 SECONDS = 60.0                          # until a server listens
 
 
 class Round(NamedTuple):
     pinned: float
     read: float
+    io: float
     hit: float
     cpu: float
     rate: float
+
+
+class Server:
+    """A server of one data set, until the end of `with`."""
+
+    def __init__(self, options: argparse.Namespace, data: str, arguments: List[str],
+                 store: Optional[ObjectStore] = None):
+        self.options, self.store = options, store
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tureen-memory-"))
+        self.endpoint, log = f"ipc://{folder}/s.sock", Path(folder) / "log"
+        environment = dict(os.environ, XDG_RUNTIME_DIR=folder, **(store.environment() if store else {}))
+        with log.open("w") as stream:
+            self.process = subprocess.Popen([options.binary, "serve", "--dataset", f"train={data}",
+                                             "--listen", self.endpoint, *arguments], stdout=stream,
+                                            stderr=subprocess.STDOUT, env=environment)
+        self._stack.callback(self.process.wait)
+        self._stack.callback(self.process.terminate)
+        end = time.monotonic() + SECONDS
+        while "listening on" not in log.read_text():
+            if self.process.poll() is not None or time.monotonic() > end:
+                said = log.read_text()
+                self._stack.close()
+                raise SystemExit(f"memory_bench: the server does not start:\n{said}")
+            time.sleep(0.05)
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def status(self) -> Dict[str, Any]:
+        said = subprocess.run([self.options.binary, "status", "--json", "--connect", self.endpoint],
+                              check=True, stdout=subprocess.PIPE).stdout
+        return json.loads(said)
+
+    def dataset(self) -> Dict[str, Any]:
+        return self.status()["datasets"][0]
+
+    def run_jobs(self, jobs: int, epochs: int) -> float:
+        """Their seconds."""
+        began = time.monotonic()
+        command = [self.options.binary, "read", "--connect", self.endpoint, "--dataset", "train", "--batch",
+                   str(BATCH), "--epochs", str(epochs)]
+        running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(jobs)]
+        failed = [job.wait() for job in running]
+        if any(failed):
+            raise SystemExit("memory_bench: a job failed")
+        return time.monotonic() - began
+
+    def counts(self) -> Tuple[int, int, int]:
+        """Bytes read, those that the kernel read from the disk, and those from pins so far."""
+        dataset = self.dataset()
+        pins = dataset["pins"] or {"hit_bytes": 0, "miss_bytes": 0}
+        lines = dict(line.split(": ") for line in
+                     Path(f"/proc/{self.process.pid}/io").read_text().splitlines())
+        read = (self.store.sent() if self.store else dataset["pack"]["source_bytes"] if dataset["pack"]
+                else pins["miss_bytes"])
+        return read, int(lines["read_bytes"]), pins["hit_bytes"]
+
+    def processor_seconds(self) -> float:
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def make_folder(folder: Path, samples: int, size: int) -> None:
@@ -65,95 +152,135 @@ def make_folder(folder: Path, samples: int, size: int) -> None:
         path.write_bytes(bytes_of + chance.randbytes(max(wanted, 0)))
 
 
-def status(options: argparse.Namespace, endpoint: str) -> Dict[str, Any]:
-    said = subprocess.run([options.binary, "status", "--json", "--connect", endpoint], check=True,
-                          stdout=subprocess.PIPE).stdout
-    return json.loads(said)["datasets"][0]
+def drop_pages(folder: Path) -> None:
+    """The page cache forgets the files."""
+    for path in folder.rglob("*.jpg"):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
 
-def counts(dataset: Dict[str, Any]) -> Tuple[int, int]:
-    """Bytes from the disk and from pins so far."""
-    pins = dataset["pins"] or {"hit_bytes": 0, "miss_bytes": 0}
-    return dataset["pack"]["source_bytes"] if dataset["pack"] else pins["miss_bytes"], pins["hit_bytes"]
-
-
-def processor_seconds(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def run_jobs(options: argparse.Namespace, endpoint: str, jobs: int, epochs: int) -> float:
-    """Their seconds."""
-    began = time.monotonic()
-    command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch", str(BATCH),
-               "--epochs", str(epochs)]
-    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(jobs)]
-    failed = [job.wait() for job in running]
-    if any(failed):
-        raise SystemExit("memory_bench: a job failed")
-    return time.monotonic() - began
-
-
-def measure(options: argparse.Namespace, data: Path, size: int, arguments: List[str], jobs: int) -> Round:
-    with tempfile.TemporaryDirectory(prefix="tureen-memory-") as folder:
-        endpoint, log = f"ipc://{folder}/s.sock", Path(folder) / "log"
-        with log.open("w") as stream:
-            server = subprocess.Popen([options.binary, "serve", "--dataset", f"train={data}", "--listen",
-                                       endpoint, *arguments], stdout=stream, stderr=subprocess.STDOUT,
-                                      env=dict(os.environ, XDG_RUNTIME_DIR=folder))
-        try:
-            end = time.monotonic() + SECONDS
-            while "listening on" not in log.read_text():
-                if server.poll() is not None or time.monotonic() > end:
-                    raise SystemExit(f"memory_bench: the server does not start:\n{log.read_text()}")
-                time.sleep(0.05)
-            run_jobs(options, endpoint, jobs, 1)
-            before, used = counts(status(options, endpoint)), processor_seconds(server.pid)
-            seconds = run_jobs(options, endpoint, jobs, options.epochs)
-            used = processor_seconds(server.pid) - used
-            dataset = status(options, endpoint)
-        finally:
-            server.terminate()
-            server.wait()
-    read, hit = ((after - first) / options.epochs / size for after, first in zip(counts(dataset), before))
-    pinned = dataset["pins"]["bytes"] / size if dataset["pins"] else 0.0
+def measure(options: argparse.Namespace, data: str, size: int, arguments: List[str], jobs: int,
+            store: Optional[ObjectStore]) -> Round:
+    is_folder = not store and not (Path(data) / "index.tureen").exists()
+    with Server(options, data, arguments, store) as server:
+        if is_folder:
+            os.sync()                   # pages that are not on the disk yet cannot be dropped
+        server.run_jobs(jobs, 1)
+        before, used, seconds = server.counts(), server.processor_seconds(), 0.0
+        for epochs in [1] * options.epochs if is_folder else [options.epochs]:
+            if is_folder:
+                drop_pages(Path(data))
+            seconds += server.run_jobs(jobs, epochs)
+        used = server.processor_seconds() - used
+        after, pins = server.counts(), server.dataset()["pins"]
+    read, kernel, hit = ((end - begin) / options.epochs / size for begin, end in zip(before, after))
     samples = jobs * options.epochs * options.samples
-    return Round(pinned, read, hit, used / samples, samples / seconds)
+    return Round(pins["bytes"] / size if pins else 0.0, read, kernel, hit, used / samples, samples / seconds)
+
+
+def measure_all(options: argparse.Namespace, name: str, data: str, size: int,
+                store: Optional[ObjectStore]) -> None:
+    print(f"{name} of {size / 1e6:.0f} MB, {options.samples} samples")
+    print("jobs     c      p   read     io  ideal    hit    cpu  speed")
+    for jobs in map(int, options.jobs.split(",")):
+        raw, cache = max(size // 50, 16 << 20), max(size // 40, 16 << 20)
+        without = measure(options, data, size, ["--raw", str(raw), "--cache", str(cache)], jobs, store)
+        read = "    -" if without.read == 0 else f"{without.read:5.3f}"
+        print(f"{jobs:4}  0.00      -  {read}  {without.io:5.3f}      -      -  1.000  1.000", flush=True)
+        for part in map(float, options.parts.split(",")):
+            now = measure(options, data, size, ["--memory", str(int(part * size))], jobs, store)
+            figures = (now.pinned, now.read, now.io, 1 - now.pinned, now.hit, now.cpu / without.cpu,
+                       now.rate / without.rate)
+            print(f"{jobs:4} {part:5.2f}" + "".join(f"  {figure:5.3f}" for figure in figures), flush=True)
+
+
+def make_photographs(folder: Path, samples: int) -> None:
+    """Files of smooth noise, the same in each run: they take as long to decode as photographs."""
+    chance = random.Random(7)
+    for number in range(samples):
+        path = folder / f"class-{number % CLASSES}" / f"{number:07}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        small = Image.frombytes("RGB", (120, 90), chance.randbytes(120 * 90 * 3))
+        small.resize(PHOTOGRAPH, Image.BICUBIC).save(path, "JPEG")
+
+
+def prepare_epoch(server: Server, samples: int) -> Tuple[float, float, float]:
+    """Worker seconds and processor seconds for a prepared sample, and samples a second, in one epoch."""
+    def figures() -> Tuple[int, float, float]:
+        status = server.status()
+        return (status["prepared"], sum(tenant["worker_seconds"] for tenant in status["tenants"]),
+                server.processor_seconds())
+
+    before = figures()
+    seconds = server.run_jobs(1, 1)
+    prepared, worker, processor = (end - begin for begin, end in zip(before, figures()))
+    return worker / prepared, processor / prepared, samples / seconds
+
+
+def measure_preparing(options: argparse.Namespace, root: Path) -> None:
+    folder, pack, chance = root / "photographs", root / "photographs-pack", random.Random(7)
+    if not pack.exists():
+        make_photographs(folder, options.samples)
+        subprocess.run([options.binary, "pack", "--quiet", str(folder), str(pack)], check=True)
+    size = sum(path.stat().st_size for path in pack.iterdir() if path.name != "index.tureen")
+    parts = ["--raw", str(PREPARING_RAW), "--cache", str(PREPARING_CACHE)]
+    memory = PREPARING_RAW + PREPARING_CACHE + size // 2 + (4 << 20)
+    rounds: List[Tuple[float, ...]] = []
+    with Server(options, str(pack), parts) as without, \
+            Server(options, str(pack), [*parts, "--memory", str(memory)]) as with_pins:
+        for server in (without, with_pins):
+            server.run_jobs(1, 2)
+        for _ in range(options.rounds):
+            order, found = [without, with_pins], {}
+            chance.shuffle(order)
+            for server in order:
+                found[server] = prepare_epoch(server, options.samples)
+            rounds.append(tuple(now / before for now, before in zip(found[with_pins], found[without])))
+        pinned = with_pins.dataset()["pins"]["part"]
+    print(f"{options.samples} photographs, {size / 1e6:.0f} MB, {pinned:.3f} of it pinned, "
+          f"{options.rounds} rounds: with pins to without")
+    for name, ratios in zip(("worker", "cpu", "speed"), zip(*rounds)):
+        median = statistics.median(ratios)
+        spread = 1.4826 * statistics.median(abs(ratio - median) for ratio in ratios)
+        print(f"{name:8} {median:.4f} +- {1.2533 * spread / len(ratios) ** 0.5:.4f}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--binary", default=str(ROOT / "build" / "release" / "bin" / "tureen"))
-    parser.add_argument("--samples", type=int, default=9000)
+    parser.add_argument("--samples", type=int, help="9000, or 2000 with --preparing")
     parser.add_argument("--bytes", type=int, default=110000)
     parser.add_argument("--parts", default=".25,.5,.75,.9")
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--jobs", default="1,4")
+    parser.add_argument("--data", default="pack,folder,bucket-pack,bucket")
     parser.add_argument("--folder", help="where the data are made, and stay")
+    parser.add_argument("--preparing", action="store_true")
+    parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     options.binary = os.path.abspath(options.binary)
+    options.samples = options.samples or (2000 if options.preparing else 9000)
     with tempfile.TemporaryDirectory(prefix="tureen-memory-", dir=options.folder and "/tmp") as made:
-        root = Path(options.folder or made)
+        root = Path(options.folder or made).resolve()
+        if options.preparing:
+            measure_preparing(options, root)
+            return 0
         folder, pack = root / "folder", root / "pack"
         if not folder.exists():
             make_folder(folder, options.samples, options.bytes)
         if not pack.exists():
             subprocess.run([options.binary, "pack", "--quiet", str(folder), str(pack)], check=True)
-        for name, data in (("pack", pack), ("folder", folder)):
+        for name in options.data.split(","):
+            data = pack if "pack" in name else folder
             size = sum(path.stat().st_size for path in data.rglob("*") if path.name != "index.tureen"
                        and path.is_file())
-            print(f"{name} of {size / 1e6:.0f} MB, {options.samples} samples")
-            print("jobs     c      p   read  ideal    hit    cpu  speed")
-            for jobs in JOBS:
-                raw = max(size // 50, 16 << 20)
-                without = measure(options, data, size, ["--raw", str(raw), "--cache", str(max(size // 40,
-                                                                                          16 << 20))], jobs)
-                print(f"{jobs:4}  0.00      -  {without.read:5.3f}      -      -  1.000  1.000")
-                for part in map(float, options.parts.split(",")):
-                    now = measure(options, data, size, ["--memory", str(int(part * size))], jobs)
-                    figures = (now.pinned, now.read, 1 - now.pinned, now.hit, now.cpu / without.cpu,
-                               now.rate / without.rate)
-                    print(f"{jobs:4} {part:5.2f}" + "".join(f"  {figure:5.3f}" for figure in figures),
-                          flush=True)
+            if not name.startswith("bucket"):
+                measure_all(options, name, str(data), size, None)
+                continue
+            #  A bucket is a folder in that of the store.
+            with ObjectStore(str(root.parent)) as store:
+                measure_all(options, name, f"s3://{root.name}/{data.name}", size, store)
     return 0
 
 
