@@ -31,8 +31,9 @@ s_sample_bytes (void *context, uint32_t id)
 }
 
 static raw_need_t
-s_need (void *context, uint32_t id)
+s_need (void *context, uint32_t job, uint32_t id)
 {
+    (void) job;
     return ((const published_t *) context)->consumed [id]? RAW_UNNEEDED: RAW_NEEDED;
 }
 

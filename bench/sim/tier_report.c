@@ -147,6 +147,8 @@ tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *
         s_print_singles (result);
     printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n",
         "reads", result->reads, result->singles, result->discarded);
+    if (plan->policy == RAW_STREAM)
+        s_row ("samples a piece that is read", 2, (double) result->filled / (double) result->reads);
     s_row ("samples handed a delivery", 3, (double) result->handed / (double) result->deliveries);
     s_row ("read amplification", 4, s_amplification (plan, result));
     s_row ("bytes read a data epoch", 4, s_per_data_epoch (result));
@@ -276,6 +278,8 @@ tier_report_json (const tier_plan_t *plan, uint64_t seed, const tier_result_t *r
     s_set_hash (object, result->order_hash);
     s_set_count (object, "read_bytes", result->read_bytes);
     s_set_count (object, "single_reads", result->singles);
+    s_set_count (object, "piece_reads", result->reads);
+    s_set_count (object, "piece_samples", result->filled);
     s_set_count (object, "single_read_bytes", result->single_bytes);
     s_set_count (object, "samples_read_in_vain", result->discarded);
     s_set_count (object, "samples_handed", result->handed);

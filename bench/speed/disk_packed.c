@@ -39,7 +39,8 @@ typedef struct {
     raw_pool_t *pool;
     raw_store_t *store;
     reading_t *reading;
-    bool *is_drawn;                     //  by id
+    bool *is_drawn, *is_open;           //  by id
+    uint32_t open;                      //  drawn or not
     uint32_t cursor;                    //  all before it are drawn
     range_t *ranges, *free_range;
     uint32_t out;                       //  ranges not free
@@ -61,11 +62,38 @@ s_sample_bytes (void *context, uint32_t id)
     return pack_sample_bytes (self->data->pack, id);
 }
 
+//  One job, 0, of one epoch.
 static raw_need_t
-s_need (void *context, uint32_t id)
+s_need (void *context, uint32_t job, uint32_t id)
 {
+    (void) job;
     const run_t *self = context;
     return self->is_drawn [id]? RAW_UNNEEDED: RAW_NEEDED;
+}
+
+static void
+s_set_open (void *context, uint32_t job, uint32_t id, bool open)
+{
+    (void) job;
+    run_t *self = context;
+    self->open += open != self->is_open [id]? open? 1: (uint32_t) -1: 0;
+    self->is_open [id] = open;
+}
+
+static uint64_t
+s_unopened (void *context, uint32_t job)
+{
+    (void) job;
+    const run_t *self = context;
+    return self->samples - self->open;
+}
+
+static bool
+s_goes_on (void *context, uint32_t job)
+{
+    (void) context;
+    (void) job;
+    return false;
 }
 
 static uint64_t
@@ -346,13 +374,13 @@ s_open_pool (run_t *self, uint64_t limit_bytes, uint32_t piece)
         .ops = &raw_stream_ops, .samples = self->samples, .order = pack_order (self->data->pack),
         .breaks = self->breaks,
         .break_count = pack_volumes (self->data->pack), .sample_bytes = s_sample_bytes, .need = s_need,
-        .context = self,
+        .open = s_set_open, .unopened = s_unopened, .goes_on = s_goes_on, .context = self,
         .random_below = s_random_below, .random = &self->random,
         .limit_bytes = s_resident_bytes (self->data, limit_bytes),
         .piece = piece
     };
     self->pool = raw_pool_new (&options);
-    raw_pool_needs_grew (self->pool);
+    raw_pool_join (self->pool, 0);
     self->store = raw_store_new (limit_bytes - s_buffer_bytes (self->data, limit_bytes));
     raw_store_on_position (self->store, s_position, self);
 }
@@ -373,7 +401,8 @@ s_open (run_t *self, uint64_t limit_bytes, uint32_t piece)
     self->ring = malloc (self->ring_bytes);
     self->ranges = calloc (REQUESTS_MAX, sizeof *self->ranges);
     self->is_drawn = calloc (self->samples, sizeof *self->is_drawn);
-    assert (self->ring && self->ranges && self->is_drawn);
+    self->is_open = calloc (self->samples, sizeof *self->is_open);
+    assert (self->ring && self->ranges && self->is_drawn && self->is_open);
     memset (self->ring, 1, self->ring_bytes);
     for (size_t range = 0; range < REQUESTS_MAX; range++) {
         self->ranges [range].next_free = self->free_range;
@@ -409,6 +438,7 @@ s_close (run_t *self)
     raw_pool_destroy (&self->pool);
     raw_store_destroy (&self->store);
     free (self->is_drawn);
+    free (self->is_open);
     for (uint32_t volume = 0; self->paths && volume < pack_volumes (self->data->pack); volume++)
         free ((void *) (uintptr_t) self->paths [volume]);
     free (self->paths);

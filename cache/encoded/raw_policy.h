@@ -7,27 +7,26 @@
 #ifndef RAW_POLICY_H
 #define RAW_POLICY_H
 #include "raw_pool.h"
+#include "supply.h"
 
 //  Any but make and destroy may be NULL: nothing to do, no, or none; wants may be NULL if no sample is ever
-//  resident.
+//  resident.  All are called after the draw that they are about has been committed.
 struct raw_policy_ops {
     void *(*make) (raw_pool_t *pool);
     void (*destroy) (void *policy);
     uint32_t (*redirect) (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t id),
         void *context);
     bool (*next) (void *policy, raw_read_t *read);
-    //  Whether this pass will not read the sample any more; NULL: there are no passes.
-    bool (*is_behind) (const void *policy, uint32_t id);
-    //  A resident sample is taken: whether it stays anyway.  need, here and below: after the draw.
-    bool (*stays) (void *policy, uint32_t id, raw_need_t need);
+    //  A resident sample is taken: whether it stays anyway.
+    bool (*stays) (void *policy, uint32_t id);
     //  A sample was drawn, and has left or stayed.
-    void (*was_drawn) (void *policy, uint32_t id, raw_need_t need);
+    void (*was_drawn) (void *policy, uint32_t id);
     //  A resident sample has left, for any reason.
     void (*has_left) (void *policy, uint32_t id);
     //  A sample is out of the data for ever.
     void (*dropped) (void *policy, uint32_t id);
-    //  Whether a sample with such a need should stay for it.
-    bool (*wants) (const void *policy, raw_need_t need);
+    //  Whether the resident sample should stay for some job.
+    bool (*wants) (void *policy, uint32_t id);
     //  Whether samples that no job needs stay, as long as any is needed.
     bool (*holds) (const void *policy);
     void (*needs_grew) (void *policy);
@@ -36,7 +35,15 @@ struct raw_policy_ops {
     void (*limit_changed) (void *policy);
     void (*piece_changed) (void *policy, uint32_t piece);
     void (*check) (const void *policy);
-    size_t (*bytes) (uint32_t samples, uint32_t chunk);     //  the most that it holds
+    size_t (*bytes) (uint32_t samples, uint32_t chunk);     //  the most that it holds ..
+    size_t (*job_bytes) (uint32_t samples, uint64_t residents);     //  .. and for each job
+    //  Of jobs; without join there are none.
+    void (*join) (void *policy, uint32_t job);
+    void (*leave) (void *policy, uint32_t job);
+    void (*epoch_begin) (void *policy, uint32_t job);
+    void (*pace) (void *policy, uint32_t job, double speed);
+    void (*share_out) (void *policy);
+    const supply_t *(*supply) (const void *policy, uint32_t job);
 };
 
 enum { RAW_POOL_NOWHERE = 0xffffffff };

@@ -31,9 +31,9 @@ s_bytes (const raw_pool_t *self, uint32_t id)
 }
 
 raw_need_t
-raw_pool_need (const raw_pool_t *self, uint32_t id)
+raw_pool_need (const raw_pool_t *self, uint32_t job, uint32_t id)
 {
-    return self->options.need (self->options.context, id);
+    return self->options.need (self->options.context, job, id);
 }
 
 uint64_t
@@ -108,6 +108,12 @@ raw_pool_bytes (const raw_policy_ops_t *ops, uint32_t samples, uint32_t chunk, u
         + (ops->bytes? ops->bytes (samples, chunk): 0);
 }
 
+size_t
+raw_pool_job_bytes (const raw_policy_ops_t *ops, uint32_t samples, uint64_t residents)
+{
+    return ops->job_bytes? ops->job_bytes (samples, residents): 0;
+}
+
 void
 raw_pool_destroy (raw_pool_t **self_p)
 {
@@ -150,11 +156,65 @@ raw_pool_is_resident (const raw_pool_t *self, uint32_t id)
     return self->places [id] != RAW_POOL_NOWHERE;
 }
 
-bool
-raw_pool_was_passed (const raw_pool_t *self, uint32_t id)
+void
+raw_pool_join (raw_pool_t *self, uint32_t job)
 {
-    return !raw_pool_is_resident (self, id)
-        && (!self->options.ops->is_behind || self->options.ops->is_behind (self->policy, id));
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (job < RAW_JOBS_MAX);
+    if (self->options.ops->join)
+        self->options.ops->join (self->policy, job);
+    raw_pool_needs_grew (self);
+}
+
+void
+raw_pool_leave (raw_pool_t *self, uint32_t job)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    if (self->options.ops->leave)
+        self->options.ops->leave (self->policy, job);
+}
+
+void
+raw_pool_epoch_begin (raw_pool_t *self, uint32_t job)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    if (self->options.ops->epoch_begin)
+        self->options.ops->epoch_begin (self->policy, job);
+    raw_pool_needs_grew (self);
+}
+
+void
+raw_pool_pace (raw_pool_t *self, uint32_t job, double speed)
+{
+    if (self->options.ops->pace)
+        self->options.ops->pace (self->policy, job, speed);
+}
+
+void
+raw_pool_share_out (raw_pool_t *self)
+{
+    if (self->options.ops->share_out)
+        self->options.ops->share_out (self->policy);
+}
+
+uint32_t
+raw_pool_supply_count (const raw_pool_t *self, uint32_t job)
+{
+    return self->options.ops->supply? self->options.ops->supply (self->policy, job)->count: 0;
+}
+
+uint32_t
+raw_pool_supply_at (const raw_pool_t *self, uint32_t job, uint32_t index)
+{
+    const supply_t *supply = self->options.ops->supply (self->policy, job);
+    assert (index < supply->count);
+    return supply->ids [index];
+}
+
+bool
+raw_pool_is_in_supply (const raw_pool_t *self, uint32_t job, uint32_t id)
+{
+    return self->options.ops->supply && supply_has (self->options.ops->supply (self->policy, job), id);
 }
 
 void
@@ -212,14 +272,14 @@ s_holds (const raw_pool_t *self)
 static bool
 s_is_wanted (const raw_pool_t *self, uint32_t id)
 {
-    return self->options.ops->wants (self->policy, raw_pool_need (self, id));
+    return self->options.ops->wants (self->policy, id);
 }
 
 static void
-s_was_drawn (raw_pool_t *self, uint32_t id, raw_need_t need)
+s_was_drawn (raw_pool_t *self, uint32_t id)
 {
     if (self->options.ops->was_drawn)
-        self->options.ops->was_drawn (self->policy, id, need);
+        self->options.ops->was_drawn (self->policy, id);
 }
 
 bool
@@ -227,15 +287,14 @@ raw_pool_take (raw_pool_t *self, uint32_t id)
 {
     assert (self->magic == RAW_POOL_MAGIC);
     assert (id < self->options.samples);
-    raw_need_t need = raw_pool_need (self, id);
     bool hit = raw_pool_is_resident (self, id);
-    if (hit && !(self->options.ops->stays && self->options.ops->stays (self->policy, id, need)))
+    if (hit && !(self->options.ops->stays && self->options.ops->stays (self->policy, id)))
         s_leave (self, id);
     if (hit)
         self->figures.hits++;
     else
         self->figures.misses++;
-    s_was_drawn (self, id, need);
+    s_was_drawn (self, id);
     return hit;
 }
 
@@ -244,10 +303,9 @@ raw_pool_drawn (raw_pool_t *self, uint32_t id)
 {
     assert (self->magic == RAW_POOL_MAGIC);
     assert (id < self->options.samples);
-    raw_need_t need = raw_pool_need (self, id);
-    if (raw_pool_is_resident (self, id) && !s_holds (self) && !self->options.ops->wants (self->policy, need))
+    if (raw_pool_is_resident (self, id) && !s_is_wanted (self, id) && !s_holds (self))
         raw_pool_discard (self, id);
-    s_was_drawn (self, id, need);
+    s_was_drawn (self, id);
 }
 
 void

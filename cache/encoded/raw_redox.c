@@ -174,10 +174,10 @@ s_slot (const redox_t *self, uint32_t virtual_chunk, uint32_t offset)
 //  ---- what is consumed
 
 static bool
-s_wants (const void *policy, raw_need_t need)
+s_wants (void *policy, uint32_t id)
 {
-    (void) policy;
-    return need == RAW_NEEDED || need == RAW_NEEDED_BOTH;
+    const redox_t *self = policy;
+    return raw_pool_need (self->pool, RAW_ANY_JOB, id) & RAW_NEEDED;
 }
 
 //  Samples of the chunk that are not consumed.
@@ -189,7 +189,7 @@ s_wanted (redox_t *self, uint32_t chunk)
     uint64_t wanted = 0;
     uint32_t count = s_chunk_samples (self, chunk);
     for (uint32_t offset = 0; offset < count; offset++)
-        if (s_wants (self, raw_pool_need (self->pool, s_id (self, chunk, offset))))
+        if (s_wants (self, s_id (self, chunk, offset)))
             wanted |= UINT64_C (1) << offset;
     self->stamps [chunk] = self->age;
     return self->wanted [chunk] = wanted;
@@ -204,11 +204,11 @@ s_needs_changed (void *policy)
 }
 
 static void
-s_was_drawn (void *policy, uint32_t id, raw_need_t need)
+s_was_drawn (void *policy, uint32_t id)
 {
     redox_t *self = policy;
     uint32_t position = self->pool->positions [id], chunk = position / self->chunk;
-    if (!s_wants (self, need))
+    if (!s_wants (self, id))
         self->wanted [chunk] &= ~(UINT64_C (1) << position % self->chunk);
 }
 

@@ -1,37 +1,55 @@
-//  The raw pool's policy `stream`: every piece of the pack once a pass, in random order.
+//  The raw pool's policy `stream`: pieces of the pack in random order, each read for all jobs that have
+//  little to draw from.
 //
-//  A *pass* takes the positions as a ring, cuts it at a random place and from there on every `piece` samples,
-//  and looks at each piece once, in uniformly random order, drawn one by one.  So no sample is nearer to an
-//  edge than others.  Looking at a piece makes its needed samples resident that are not: one read from the
-//  first to the last of them, or several if a break or the pack's end lies in between.  A resident sample
-//  that is needed now and by a next epoch is marked to stay *again* when it is taken, because this pass does
-//  not come back.  When all pieces have been looked at, the next pass begins.
+//  The rule.  Each job has a *supply*: the resident samples that were read for it and that it still needs. It
+//  draws from there, and uses versions only of what was read for it.  Whenever there is room, the job with
+//  the least supply for its speed *leads*: one of the pieces still to come of its own pass, each as likely,
+//  is read.  What the leader needs of the piece goes into its supply.  Every other job that has hardly more
+//  than the leader *joins*: all that it needs of the piece goes into its supply, too.  A job that has more
+//  takes nothing of the piece.  So what remains to a job stays in whole pieces until it takes part in their
+//  read, and a job that is slow, or late in its epoch, reads pieces by itself in place of many single
+//  samples.  A sample stays until it is in no supply, or until a new version of it serves all that have it
+//  there.
+//
+//  A *pass* of a job takes the positions as a ring, cuts it at a random place and from there on every `piece`
+//  samples, and comes to each piece once, in uniformly random order, drawn one by one.  So no sample is
+//  nearer to an edge than others.  When all that remains to the job has been read for it, it *goes ahead*:
+//  its next pass begins, for its next epoch.  What that brings is its *next* supply, which becomes its supply
+//  when the epoch begins.  A sample can be in both; it is not read again then.
+//
+//  The least for its speed: the samples of both supplies, divided by a weight, which is the speed and a
+//  little more, so that slow jobs mix well too.  Others join that have up to JOIN times as much and a piece.
+//  A job that has slowed down gives back: as long as it has more than GIVE times what the next leader has,
+//  random samples leave its supplies, and a later pass reads them again.  So a stopped job keeps a small part
+//  of the pool.  All this looks at jobs and numbers only, never at which sample it is.
+//
+//  Small pools.  Jobs out of step divide the pool: a supply holds fewer pieces, and samples of one piece
+//  would come nearer to each other in the order.  So pieces are smaller then: at least PIECES_LEAST of them
+//  fill a part (four speeds, 128,000 samples, memory for 2 %: the same pairs come near each other again in
+//  the next epoch 1.25 times as often as by chance with pieces of 8, 1.05 times with pieces of 3).
 //
 //  Room is counted in samples, not in bytes: otherwise a large sample in memory would leave room for fewer
 //  others and be drawn sooner.  The count is such that the samples stay below the limit almost surely
 //  (raw_pool_capacity), beside a piece of the largest ones.  If they do not, a piece waits for room in bytes:
 //  memory never exceeds the limit.
 //
-//  Ramp.  The limit is not used at once: otherwise a job's first batch, drawn uniformly from the residents,
+//  Ramp.  The limit is not used at once: otherwise a job's first batch, drawn uniformly from its supply,
 //  would wait until gigabytes are read.  At first there is room for RAMP_PIECES pieces, and for one sample
 //  more with each draw, so that two are read for one drawn, until memory is full.  The ramp starts again when
-//  no sample is resident and none to be read, and continues when the limit is raised.
+//  no sample is resident and none to be read, and continues when the limit is raised.  A job that joins later
+//  gets all residents that it needs as its first supply.
 //
 //  Hold.  If all samples fit below the limit, none leaves when it is taken, nor by a sweep while any is
 //  needed: data that fit in memory are read once.  Then the ramp grows by two samples a draw, because takes
-//  make no room.
+//  make no room; every job joins every read; and an epoch begins with all residents in the supply.
 //
-//  Samples of slow jobs are not evicted for others: they would be read again, and nearly as many would come
-//  back with each piece (two jobs on disjoint data, one of them stopped: every second sample of a piece is
-//  its own).  `need`, which knows the jobs, decides which job gets less.
-//
-//  Cost.  Looking at a piece asks `need` of its samples.  A call of raw_pool_next looks at no more than LOOKS
-//  pieces in vain (LOOKS_FEW while less is resident than RAMP_PIECES pieces, LOOKS_STARVING while nothing
-//  is), so a draw costs some hundreds of look-ups if jobs need hardly any samples, at most some thousands,
-//  and otherwise those of one piece.  So memory is filled for jobs that need 1 % of a pack or more; from 0.1
-//  % on there are some RAMP_PIECES pieces to draw from, below that often only the last one found.  After a
-//  pass that found nothing, while no need grew, the next begins when a need grows.  A pass's begin clears a
-//  bit a sample.  Memory: 4 bytes a piece, two bits a sample.
+//  Cost.  Coming to a piece asks `need` of its samples for each job that takes part.  A call of raw_pool_next
+//  looks at no more than LOOKS pieces in vain (LOOKS_FEW while the leader's supply is less than RAMP_PIECES
+//  pieces, LOOKS_STARVING while it has none), so a draw costs some hundreds of look-ups if jobs need hardly
+//  any samples, at most some thousands, and otherwise those of one piece.  So memory is filled for jobs that
+//  need 1 % of a pack or more; from 0.1 % on there are some RAMP_PIECES pieces to draw from, below that often
+//  only the last one found.  A draw asks the jobs, one after the other, whether the sample is in their
+//  supplies.  Memory: two bytes a sample; of each job 4 bytes a piece, and its supplies.
 //
 //  Owner: the broker's thread.
 
@@ -43,31 +61,47 @@
 
 enum {
     RAMP_PIECES = 16,
+    PIECES_LEAST = 192,
+    GIVERS = 2,                         //  random residents that a draw looks at
     LOOKS = 16, LOOKS_FEW = 128, LOOKS_STARVING = 1024  //  8 samples a piece: 6 us .. 0.4 ms, at 50 ns for a
                                                         //  look-up
 };
+
+#define JOIN 1.2
+#define GIVE 3.0
+#define GIVE_LEAST 64.0                 //  samples of a job of weight 1
+#define WEIGHT_MORE 0.2                 //  beside the speed, but at most WEIGHT_TIMES the speed
+#define WEIGHT_TIMES 3.0
+#define WEIGHT_LEAST 0.02
+#define WEIGHT_SLOW 0.1                 //  a job of less hardly draws
+
+typedef struct {
+    uint32_t number;
+    double weight;
+    supply_t now, next;
+    //  Its pass.
+    uint32_t piece, piece_count, shift;
+    uint32_t *pieces;                   //  numbers of pieces: first those still to come, in no order
+    uint32_t to_come;
+    bool ahead;                         //  for its next epoch
+} job_t;
 
 typedef struct {
     raw_pool_t *pool;
     //  set at birth
     uint32_t samples;
     //  owner only
-    uint32_t piece, piece_count;
+    uint32_t piece;
     size_t piece_bytes_max;
     bool hold;
     uint64_t capacity;                  //  samples that may be resident
     uint64_t ramp;                      //  samples that the ramp allows now; <= capacity
-    uint32_t shift;
-    uint32_t *pieces;                   //  numbers of pieces: first those still to come, in no order
-    uint32_t to_come;
+    job_t *jobs [RAW_JOBS_MAX];         //  those that are there, in no order
+    uint32_t job_count;
+    job_t *by_number [RAW_JOBS_MAX];
+    uint16_t *supplies;                   //  by id: how many supplies hold it
     uint32_t cut_first;                 //  the piece being read: its first position ..
     uint64_t cut_keep;                  //  .. and its new residents that raw_pool_next has not returned yet
-    bool begun;                         //  a pass, since birth or restart
-    uint64_t *looked;                   //  by position: its piece has been looked at in this pass
-    uint64_t *again;                    //  by position: resident, and stays when it is taken
-    bool found;                         //  found a needed sample in this pass
-    bool grew;                          //  a need has grown since this pass began
-    bool quiet;                         //  no piece has a needed sample until a need grows
 } stream_t;
 
 static uint64_t
@@ -97,23 +131,12 @@ s_measure (stream_t *self)
     self->pool->figures.resident_max = self->capacity;
 }
 
-static size_t
-s_words (const stream_t *self)
-{
-    return ((size_t) self->samples + 63) / 64;
-}
-
 static void
 s_set_piece (stream_t *self, uint32_t piece)
 {
     self->piece = piece;
-    self->piece_count = (self->samples - 1) / piece + 1;
     self->piece_bytes_max = piece * self->pool->sample_bytes_max;
     self->pool->figures.piece = piece;
-    size_t bytes = self->piece_count * sizeof *self->pieces;
-    self->pieces = xalloc_memory (realloc (self->pieces, bytes));
-    for (uint32_t number = 0; number < self->piece_count; number++)
-        self->pieces [number] = number;
 }
 
 static void *
@@ -121,71 +144,229 @@ s_make (raw_pool_t *pool)
 {
     const raw_pool_options_t *options = &pool->options;
     assert (options->piece >= 1 && options->piece <= RAW_PIECE_MAX);
+    assert (options->open && options->unopened && options->goes_on);
     stream_t *self = xalloc_memory (calloc (1, sizeof *self));
     self->pool = pool;
     self->samples = options->samples;
+    self->supplies = xalloc_memory (calloc (self->samples, sizeof *self->supplies));
     s_set_piece (self, options->piece);
-    self->looked = xalloc_memory (calloc (s_words (self), 8));
-    self->again = xalloc_memory (calloc (s_words (self), 8));
-    self->found = true;                 //  before the first pass: as if there had been one
     s_measure (self);
     s_ramp_begin (self);
     return self;
 }
 
-//  Pieces may be of one sample.
 static size_t
 s_bytes (uint32_t samples, uint32_t chunk)
 {
     (void) chunk;
-    return sizeof (stream_t) + samples * sizeof (uint32_t) + 2 * (samples / 64 + 1) * sizeof (uint64_t);
+    return sizeof (stream_t) + samples * sizeof (uint16_t);
+}
+
+//  Pieces may be of one sample.
+static size_t
+s_job_bytes (uint32_t samples, uint64_t residents)
+{
+    return sizeof (job_t) + samples * sizeof (uint32_t) + 2 * supply_bytes (residents);
+}
+
+static void
+s_job_destroy (job_t *job)
+{
+    supply_clear (&job->now);
+    supply_clear (&job->next);
+    free (job->pieces);
+    free (job);
 }
 
 static void
 s_destroy (void *policy)
 {
     stream_t *self = policy;
-    free (self->again);
-    free (self->looked);
-    free (self->pieces);
+    for (uint32_t index = 0; index < self->job_count; index++)
+        s_job_destroy (self->jobs [index]);
+    free (self->supplies);
     free (self);
 }
 
-//  ---- bits by position
+//  ---- supplies
+
+static void
+s_add (stream_t *self, supply_t *supply, uint32_t id)
+{
+    supply_add (supply, id);
+    self->supplies [id]++;
+}
 
 static bool
-s_has_bit (const uint64_t *bits, uint32_t position)
+s_remove (stream_t *self, supply_t *supply, uint32_t id)
 {
-    return bits [position / 64] >> position % 64 & 1;
+    bool was_there = supply_remove (supply, id);
+    self->supplies [id] -= was_there;
+    return was_there;
 }
 
 static void
-s_set_bit (uint64_t *bits, uint32_t position)
+s_open (const stream_t *self, const job_t *job, uint32_t id, bool open)
 {
-    bits [position / 64] |= UINT64_C (1) << position % 64;
+    self->pool->options.open (self->pool->options.context, job->number, id, open);
+}
+
+//  The sample is, or is about to be, resident for the job.  False: nothing of it goes into a supply.
+static bool
+s_take_in (stream_t *self, job_t *job, uint32_t id)
+{
+    raw_need_t need = raw_pool_need (self->pool, job->number, id);
+    bool is_read = need & RAW_NEEDED || (self->hold && need & RAW_SERVED), added = false;
+    if (need & (RAW_NEEDED | RAW_SERVED))
+        s_open (self, job, id, true);
+    if (is_read && !supply_has (&job->now, id)) {
+        s_add (self, &job->now, id);
+        added = true;
+    }
+    if (job->ahead && need & RAW_NEEDED_NEXT && !supply_has (&job->next, id)) {
+        s_add (self, &job->next, id);
+        added = true;
+    }
+    return added;
 }
 
 static void
-s_clear_bit (uint64_t *bits, uint32_t position)
+s_take_in_residents (stream_t *self, job_t *job)
 {
-    bits [position / 64] &= ~(UINT64_C (1) << position % 64);
+    for (uint32_t index = 0; index < raw_pool_resident_count (self->pool); index++)
+        s_take_in (self, job, raw_pool_resident_at (self->pool, index));
+}
+
+//  The sample leaves the job's supplies if the job does not need it any more.  Whether it is in one that no
+//  version serves.
+static bool
+s_tidy (stream_t *self, job_t *job, uint32_t id)
+{
+    raw_need_t need = raw_pool_need (self->pool, job->number, id);
+    if (!(need & (RAW_NEEDED | RAW_SERVED)))
+        s_remove (self, &job->now, id);
+    //  The job's next epoch may just have become its present one (s_epoch_begin follows).
+    if (!need)
+        s_remove (self, &job->next, id);
+    return supply_has (&job->next, id) || (need & RAW_NEEDED && supply_has (&job->now, id));
+}
+
+//  The same for all jobs.
+static bool
+s_tidy_all (stream_t *self, uint32_t id)
+{
+    bool unserved = false;
+    for (uint32_t index = 0; index < self->job_count && self->supplies [id]; index++) {
+        job_t *job = self->jobs [index];
+        if (supply_has (&job->now, id) || supply_has (&job->next, id))
+            unserved = s_tidy (self, job, id) || unserved;
+    }
+    return unserved;
+}
+
+//  The sample leaves the job's supplies though it is needed: a later pass brings it back.
+static void
+s_give_back (stream_t *self, job_t *job, uint32_t id)
+{
+    if (s_remove (self, &job->now, id))
+        s_open (self, job, id, false);
+    s_remove (self, &job->next, id);
+}
+
+//  How long the supplies last, as if jobs drew as fast as they weigh.
+static double
+s_lasts (const job_t *job)
+{
+    return ((double) job->now.count + (double) job->next.count) / job->weight;
+}
+
+//  ---- passes
+
+//  How many parts of the pool jobs have as their supplies: 1 if they are in step; of a job that draws, the
+//  smallest counts.
+static uint64_t
+s_parts (const stream_t *self)
+{
+    uint64_t parts = 1;
+    for (uint32_t index = 0; index < self->job_count; index++) {
+        const job_t *job = self->jobs [index];
+        uint64_t own = (uint64_t) job->now.count + job->next.count;
+        uint64_t times = own > 0? (self->pool->figures.resident + own / 3) / own: 1;
+        if (job->weight > WEIGHT_SLOW && times > parts)
+            parts = times;
+    }
+    return s_least (parts, self->job_count);
+}
+
+//  At least PIECES_LEAST pieces fill a part of the pool.
+static uint32_t
+s_piece_of (const stream_t *self)
+{
+    uint64_t parts = s_parts (self), piece = parts > 1? self->capacity / (PIECES_LEAST * parts): self->piece;
+    return piece > 1? (uint32_t) s_least (piece, self->piece): 1;
+}
+
+static void
+s_pass_begin (stream_t *self, job_t *job)
+{
+    uint32_t piece = s_piece_of (self);
+    if (piece != job->piece) {
+        job->piece = piece;
+        job->piece_count = (self->samples - 1) / piece + 1;
+        job->pieces = xalloc_memory (realloc (job->pieces, job->piece_count * sizeof *job->pieces));
+        for (uint32_t number = 0; number < job->piece_count; number++)
+            job->pieces [number] = number;
+    }
+    job->shift = (uint32_t) raw_pool_random (self->pool, self->samples);
+    job->to_come = job->piece_count;
+    self->pool->figures.passes++;
+}
+
+static uint64_t
+s_unopened (const stream_t *self, const job_t *job)
+{
+    return self->pool->options.unopened (self->pool->options.context, job->number);
+}
+
+//  Whether there are pieces that the job has a use for.
+static bool
+s_may_lead (const stream_t *self, const job_t *job)
+{
+    if (!job->ahead && s_unopened (self, job) == 0)
+        return !self->hold && self->pool->options.goes_on (self->pool->options.context, job->number);
+    return !job->ahead || job->to_come > 0;
+}
+
+//  NULL: there is none.
+static job_t *
+s_leader (const stream_t *self)
+{
+    job_t *leader = NULL;
+    for (uint32_t index = 0; index < self->job_count; index++) {
+        job_t *job = self->jobs [index];
+        if (s_may_lead (self, job) && (!leader || s_lasts (job) < s_lasts (leader)))
+            leader = job;
+    }
+    return leader;
+}
+
+//  Jobs for which all that remains to them has been read go ahead to their next epoch.  The leader has a
+//  piece to come after this.
+static void
+s_lead (stream_t *self, job_t *leader)
+{
+    for (uint32_t index = 0; index < self->job_count; index++) {
+        job_t *job = self->jobs [index];
+        if (job->ahead || !s_may_lead (self, job) || s_unopened (self, job) > 0)
+            continue;
+        job->ahead = true;
+        s_pass_begin (self, job);
+    }
+    if (leader->to_come == 0)
+        s_pass_begin (self, leader);
 }
 
 //  ---- pieces
-
-//  The pack is cut as a ring, with every cut equally likely: so no sample is nearer to a piece's edge than
-//  others.
-static uint32_t
-s_piece_first (const stream_t *self, uint32_t number)
-{
-    return (uint32_t) ((self->shift + (uint64_t) number * self->piece) % self->samples);
-}
-
-static uint32_t
-s_piece_samples (const stream_t *self, uint32_t number)
-{
-    return (uint32_t) s_least (self->piece, self->samples - (uint64_t) number * self->piece);
-}
 
 static uint32_t
 s_position (const stream_t *self, uint32_t first, uint32_t index)
@@ -193,54 +374,50 @@ s_position (const stream_t *self, uint32_t first, uint32_t index)
     return (uint32_t) (((uint64_t) first + index) % self->samples);
 }
 
-static void
-s_pass_begin (stream_t *self)
-{
-    self->shift = (uint32_t) raw_pool_random (self->pool, self->samples);
-    self->to_come = self->piece_count;
-    memset (self->looked, 0, s_words (self) * 8);
-    self->found = self->grew = false;
-    self->begun = true;
-    self->pool->figures.passes++;
-}
-
 //  One of the pieces still to come, each as likely: an incremental Fisher-Yates shuffle.
 static uint32_t
-s_piece_draw (stream_t *self)
+s_piece_draw (const stream_t *self, job_t *job)
 {
-    uint32_t index = (uint32_t) raw_pool_random (self->pool, self->to_come), number = self->pieces [index];
-    self->pieces [index] = self->pieces [--self->to_come];
-    self->pieces [self->to_come] = number;
+    uint32_t index = (uint32_t) raw_pool_random (self->pool, job->to_come), number = job->pieces [index];
+    job->pieces [index] = job->pieces [--job->to_come];
+    job->pieces [job->to_come] = number;
     return number;
 }
 
-//  The pass has come to the sample: true if it becomes resident.
+//  The samples from this position on are read for the job.  False: it has no use for them.
 static bool
-s_sample_look (stream_t *self, uint32_t position)
+s_take_in_piece (stream_t *self, job_t *job, uint32_t first, uint32_t count)
 {
-    uint32_t id = self->pool->options.order [position];
-    raw_need_t need = raw_pool_need (self->pool, id);
-    s_set_bit (self->looked, position);
-    if (raw_pool_is_resident (self->pool, id)) {
-        if (need == RAW_NEEDED_BOTH)
-            s_set_bit (self->again, position);
-        return false;
+    bool any = false;
+    for (uint32_t index = 0; index < count; index++) {
+        uint32_t id = self->pool->options.order [s_position (self, first, index)];
+        if (!s_take_in (self, job, id))
+            continue;
+        any = true;
+        if (!raw_pool_is_resident (self->pool, id)) {
+            raw_pool_enter (self->pool, id);
+            self->cut_keep |= UINT64_C (1) << index;
+        }
     }
-    if (need != RAW_UNNEEDED)
-        raw_pool_enter (self->pool, id);
-    return need != RAW_UNNEEDED;
+    return any;
 }
 
-//  Looks at a piece; true: it is to be read.
-static bool
-s_piece_look (stream_t *self, uint32_t number)
+//  The next piece of the leader's pass, for it and all jobs that join.
+static void
+s_piece_look (stream_t *self, job_t *leader)
 {
-    uint32_t count = s_piece_samples (self, number);
-    self->cut_first = s_piece_first (self, number);
-    for (uint32_t index = 0; index < count; index++)
-        if (s_sample_look (self, s_position (self, self->cut_first, index)))
-            self->cut_keep |= UINT64_C (1) << index;
-    return self->cut_keep;
+    double most = JOIN * s_lasts (leader);
+    uint64_t at = (uint64_t) s_piece_draw (self, leader) * leader->piece;
+    uint32_t first = (uint32_t) ((leader->shift + at) % self->samples);
+    uint32_t count = (uint32_t) s_least (leader->piece, self->samples - at);
+    self->cut_first = first;
+    if (!s_take_in_piece (self, leader, first, count))
+        return;
+    for (uint32_t index = 0; index < self->job_count; index++) {
+        job_t *job = self->jobs [index];
+        if (job != leader && (self->hold || s_lasts (job) <= most + leader->piece / job->weight))
+            s_take_in_piece (self, job, first, count);
+    }
 }
 
 //  The first break behind the position, or the end.
@@ -259,16 +436,18 @@ s_stop (const stream_t *self, uint32_t position)
     return low < options->break_count? options->breaks [low]: self->samples;
 }
 
-//  The next read of the piece, up to the next break.
+//  The next read of the piece, up to the next sample that is not read, or the next break.
 static raw_read_t
 s_cut (stream_t *self)
 {
     uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep),
         first = s_position (self, self->cut_first, index);
-    uint32_t most = s_stop (self, first) - first;
-    uint64_t keep = self->cut_keep >> index & (most < 64? (UINT64_C (1) << most) - 1: ~UINT64_C (0));
+    uint64_t keep = self->cut_keep >> index, gaps = ~keep;
+    uint32_t most = s_stop (self, first) - first, count = gaps? (uint32_t) __builtin_ctzll (gaps): 64;
+    count = (uint32_t) s_least (count, most);
+    keep &= count < 64? (UINT64_C (1) << count) - 1: ~UINT64_C (0);
     self->cut_keep &= ~(keep << index);
-    return (raw_read_t) { .first = first, .count = 64 - (uint32_t) __builtin_clzll (keep), .keep = keep };
+    return (raw_read_t) { .first = first, .count = count, .keep = keep };
 }
 
 //  ---- room
@@ -283,70 +462,139 @@ s_has_room (const stream_t *self)
 
 //  ---- the policy's functions
 
-//  Whether there is a piece to look at, in this pass or in the next one, which begins then.
-static bool
-s_pass_goes_on (stream_t *self)
-{
-    if (self->to_come)
-        return true;
-    if (!self->found && !self->grew) {
-        self->quiet = true;
-        if (self->pool->figures.resident == 0)
-            s_ramp_begin (self);
-        return false;
-    }
-    s_pass_begin (self);
-    return true;
-}
-
-//  Pieces that may be looked at in vain: the fewer residents, the more pieces.
+//  Pieces that may be looked at in vain: the smaller the leader's supply, the more pieces.
 static int
-s_looks (const stream_t *self)
+s_looks (const stream_t *self, const job_t *leader)
 {
-    uint64_t resident = self->pool->figures.resident;
-    if (resident == 0)
+    uint64_t count = (uint64_t) leader->now.count + leader->next.count;
+    if (count == 0)
         return LOOKS_STARVING;
-    return resident < (uint64_t) RAMP_PIECES * self->piece? LOOKS_FEW: LOOKS;
+    return count < (uint64_t) RAMP_PIECES * self->piece? LOOKS_FEW: LOOKS;
 }
 
 static bool
 s_next (void *policy, raw_read_t *read)
 {
     stream_t *self = policy;
-    int looks = s_looks (self);
-    bool all_there = self->pool->figures.resident == self->samples;
-    while (!self->cut_keep && !all_there && !self->quiet && looks-- && s_has_room (self)
-        && s_pass_goes_on (self))
-        self->found |= s_piece_look (self, s_piece_draw (self));
-    if (!self->cut_keep)
+    job_t *leader = !self->cut_keep && s_has_room (self)? s_leader (self): NULL;
+    for (int looks = leader? s_looks (self, leader): 0; leader && looks > 0; looks--) {
+        s_lead (self, leader);
+        s_piece_look (self, leader);
+        leader = !self->cut_keep && s_has_room (self)? s_leader (self): NULL;
+    }
+    if (!self->cut_keep) {
+        if (self->pool->figures.resident == 0 && !s_leader (self))
+            s_ramp_begin (self);
         return false;
+    }
     *read = s_cut (self);
     return true;
 }
 
-static bool
-s_is_behind (const void *policy, uint32_t id)
+static void
+s_join (void *policy, uint32_t number)
 {
-    const stream_t *self = policy;
-    return s_has_bit (self->looked, self->pool->positions [id]);
+    stream_t *self = policy;
+    assert (!self->by_number [number]);
+    job_t *job = xalloc_memory (calloc (1, sizeof *job));
+    job->number = number;
+    job->weight = 1 + WEIGHT_MORE;
+    self->by_number [number] = self->jobs [self->job_count++] = job;
+    s_take_in_residents (self, job);
+}
+
+//  What was in no other supply leaves with the sweep that follows.
+static void
+s_leave (void *policy, uint32_t number)
+{
+    stream_t *self = policy;
+    job_t *job = self->by_number [number];
+    uint32_t index = 0;
+    while (self->jobs [index] != job)
+        index++;
+    self->jobs [index] = self->jobs [--self->job_count];
+    self->by_number [number] = NULL;
+    while (job->now.count > 0)
+        s_remove (self, &job->now, job->now.ids [job->now.count - 1]);
+    while (job->next.count > 0)
+        s_remove (self, &job->next, job->next.ids [job->next.count - 1]);
+    s_job_destroy (job);
+}
+
+//  Samples that the job left out of its last epoch may leave.
+static void
+s_epoch_begin (void *policy, uint32_t number)
+{
+    stream_t *self = policy;
+    job_t *job = self->by_number [number];
+    supply_t left = job->now;
+    job->now = job->next;
+    job->next = (supply_t) { .count = 0 };
+    if (!job->ahead)
+        job->to_come = 0;
+    job->ahead = false;
+    while (left.count > 0) {
+        uint32_t id = left.ids [left.count - 1];
+        s_remove (self, &left, id);
+        if (!self->supplies [id] && !self->hold)
+            raw_pool_discard (self->pool, id);
+    }
+    supply_clear (&left);
+    for (uint32_t index = job->now.count; index-- > 0;) {
+        uint32_t id = job->now.ids [index];
+        s_tidy (self, job, id);
+        if (supply_has (&job->now, id))
+            s_open (self, job, id, true);
+        else if (!self->supplies [id] && !self->hold)
+            raw_pool_discard (self->pool, id);
+    }
+    if (self->hold)
+        s_take_in_residents (self, job);
 }
 
 static void
-s_needs_grew (void *policy)
+s_pace (void *policy, uint32_t number, double speed)
 {
     stream_t *self = policy;
-    self->grew = true;
-    self->quiet = false;
+    double more = speed + WEIGHT_MORE, weight = more < WEIGHT_TIMES * speed? more: WEIGHT_TIMES * speed;
+    self->by_number [number]->weight = weight > WEIGHT_LEAST? weight: WEIGHT_LEAST;
+}
+
+//  A job that has far more than the next leader gives back what is of it among a few random residents.
+static void
+s_share_out (void *policy)
+{
+    stream_t *self = policy;
+    const job_t *leader = self->job_count > 1 && !self->hold? s_leader (self): NULL;
+    double most = leader? GIVE * s_lasts (leader) + GIVE_LEAST: 0;
+    for (int tries = 0; leader && tries < GIVERS && raw_pool_resident_count (self->pool) > 0; tries++) {
+        uint32_t id = raw_pool_resident_at (self->pool,
+            (uint32_t) raw_pool_random (self->pool, raw_pool_resident_count (self->pool)));
+        for (uint32_t index = 0; index < self->job_count; index++)
+            if (s_lasts (self->jobs [index]) > most)
+                s_give_back (self, self->jobs [index], id);
+        if (!self->supplies [id])
+            raw_pool_discard (self->pool, id);
+    }
+}
+
+static const supply_t *
+s_supply (const void *policy, uint32_t number)
+{
+    const stream_t *self = policy;
+    return &self->by_number [number]->now;
 }
 
 static bool
-s_stays (void *policy, uint32_t id, raw_need_t need)
+s_stays (void *policy, uint32_t id)
 {
     stream_t *self = policy;
-    bool again = s_has_bit (self->again, self->pool->positions [id]);
-    s_clear_bit (self->again, self->pool->positions [id]);
-    //  The job that it was kept for may have left.
-    return self->hold || (again && need != RAW_UNNEEDED);
+    if (s_tidy_all (self, id) || self->hold)
+        return true;
+    //  A version was just made of it, which serves all jobs that have it in their supplies.
+    for (uint32_t index = 0; index < self->job_count && self->supplies [id]; index++)
+        s_remove (self, &self->jobs [index]->now, id);
+    return false;
 }
 
 static bool
@@ -357,55 +605,57 @@ s_holds (const void *policy)
 }
 
 static bool
-s_wants (const void *policy, raw_need_t need)
+s_wants (void *policy, uint32_t id)
 {
-    (void) policy;
-    return need != RAW_UNNEEDED;
+    stream_t *self = policy;
+    s_tidy_all (self, id);
+    bool wants = self->supplies [id];
+    for (uint32_t index = 0; self->hold && !wants && index < self->job_count; index++)
+        wants = raw_pool_need (self->pool, self->jobs [index]->number, id);
+    return wants;
 }
 
 static void
-s_was_drawn (void *policy, uint32_t id, raw_need_t need)
+s_was_drawn (void *policy, uint32_t id)
 {
+    (void) id;
     stream_t *self = policy;
     assert (self->cut_keep == 0);       //  raw_pool_next was called until it returned false
     self->ramp = s_least (self->ramp + (self->hold? 2: 1), self->capacity);
-    bool resident = raw_pool_is_resident (self->pool, id);
-    //  If a version served it, it stays only for the next epoch now.
-    if (resident && need == RAW_NEEDED_NEXT)
-        s_clear_bit (self->again, self->pool->positions [id]);
-    if (!resident && need != RAW_UNNEEDED)
-        s_needs_grew (self);
 }
 
 static void
 s_has_left (void *policy, uint32_t id)
 {
     stream_t *self = policy;
-    s_clear_bit (self->again, self->pool->positions [id]);
+    for (uint32_t index = 0; index < self->job_count && self->supplies [id]; index++)
+        s_give_back (self, self->jobs [index], id);
 }
 
 static void
 s_restart (void *policy)
 {
     stream_t *self = policy;
-    self->begun = false;
-    self->to_come = 0;
     self->cut_keep = 0;
-    memset (self->looked, 0, s_words (self) * 8);
+    for (uint32_t index = 0; index < self->job_count; index++) {
+        self->jobs [index]->to_come = 0;
+        self->jobs [index]->ahead = false;
+    }
     s_ramp_begin (self);
-    s_needs_grew (self);
 }
 
 static void
 s_limit_changed (void *policy)
 {
     stream_t *self = policy;
+    bool held = self->hold;
     s_measure (self);
     self->ramp = s_least (self->ramp, self->capacity);
-    s_needs_grew (self);                //  samples that leave for a smaller limit may still be needed
+    for (uint32_t index = 0; self->hold && !held && index < self->job_count; index++)
+        s_take_in_residents (self, self->jobs [index]);
 }
 
-//  The pass that is under way ends: its pieces would be of the old size.
+//  The passes that are under way end: their pieces would be of the old size.
 static void
 s_piece_changed (void *policy, uint32_t piece)
 {
@@ -414,29 +664,43 @@ s_piece_changed (void *policy, uint32_t piece)
         return;
     assert (self->cut_keep == 0);
     s_set_piece (self, piece);
-    self->begun = false;
-    self->to_come = 0;
-    memset (self->looked, 0, s_words (self) * 8);
     s_limit_changed (self);
+    for (uint32_t index = 0; index < self->job_count; index++)
+        s_pass_begin (self, self->jobs [index]);
 }
 
-//  W2: each sample that no piece to come holds has been looked at, and no other; and only residents stay
-//  again.
+static void
+s_check_job (const stream_t *self, const job_t *job, uint16_t *supplies)
+{
+    supply_check (&job->now);
+    supply_check (&job->next);
+    for (uint32_t index = 0; index < job->now.count; index++)
+        supplies [job->now.ids [index]]++;
+    for (uint32_t index = 0; index < job->next.count; index++)
+        supplies [job->next.ids [index]]++;
+    bool *seen = xalloc_memory (calloc (job->piece_count + 1, sizeof *seen));
+    for (uint32_t place = 0; place < job->piece_count; place++) {
+        assert (job->pieces [place] < job->piece_count && !seen [job->pieces [place]]);
+        seen [job->pieces [place]] = true;
+    }
+    free (seen);
+    assert (job->to_come <= job->piece_count);
+    assert (self->by_number [job->number] == job);
+}
+
+//  W2
 static void
 s_check (const void *policy)
 {
     const stream_t *self = policy;
-    size_t bytes = self->samples;
-    uint8_t *to_come = xalloc_memory (calloc (bytes, 1));
-    for (uint32_t place = 0; place < self->to_come; place++)
-        for (uint32_t index = 0; index < s_piece_samples (self, self->pieces [place]); index++)
-            to_come [s_position (self, s_piece_first (self, self->pieces [place]), index)]++;
-    for (uint32_t position = 0; position < self->samples; position++) {
-        bool resident = raw_pool_is_resident (self->pool, self->pool->options.order [position]);
-        assert (to_come [position] + s_has_bit (self->looked, position) == (self->begun? 1: 0));
-        assert (resident || !s_has_bit (self->again, position));
+    uint16_t *supplies = xalloc_memory (calloc (self->samples, sizeof *supplies));
+    for (uint32_t index = 0; index < self->job_count; index++)
+        s_check_job (self, self->jobs [index], supplies);
+    for (uint32_t id = 0; id < self->samples; id++) {
+        assert (supplies [id] == self->supplies [id]);
+        assert (!supplies [id] || raw_pool_is_resident (self->pool, id));
     }
-    free (to_come);
+    free (supplies);
     assert (self->ramp <= self->capacity);
 }
 
@@ -444,14 +708,19 @@ const raw_policy_ops_t raw_stream_ops = {
     .make = s_make,
     .destroy = s_destroy,
     .bytes = s_bytes,
+    .job_bytes = s_job_bytes,
+    .join = s_join,
+    .leave = s_leave,
+    .epoch_begin = s_epoch_begin,
+    .pace = s_pace,
+    .share_out = s_share_out,
+    .supply = s_supply,
     .next = s_next,
-    .is_behind = s_is_behind,
     .stays = s_stays,
     .was_drawn = s_was_drawn,
     .has_left = s_has_left,
     .wants = s_wants,
     .holds = s_holds,
-    .needs_grew = s_needs_grew,
     .restart = s_restart,
     .limit_changed = s_limit_changed,
     .piece_changed = s_piece_changed,

@@ -12,25 +12,8 @@ enum {
     //  Tries of each preference before a draw gives it up; up to SCAN_MAX residents are all looked at
     //  instead.
     TRIES = 64, SCAN_MAX = 1024,
-    WITNESSES = 2,                  //  a draw
     NO_ID = 0xffffffff
 };
-
-enum {
-    QUOTA_WITNESSES = 256,          //  a share's standard deviation is up to 0.03
-    QUOTA_DUE = 6,
-    QUOTA_SLACK_PARTS = 8,          //  the slack is this part of the room: four standard deviations
-    QUOTA_NOBODY = 0xffff
-};
-
-typedef struct {
-    uint32_t drawn [SAMPLER_JOBS_MAX];          //  by job number, halved at each ranking
-    uint64_t drawn_all;
-    uint64_t until_ranking;                     //  draws
-    uint16_t witnesses [QUOTA_WITNESSES];       //  job numbers, a ring
-    uint32_t newest;
-    uint32_t seen [SAMPLER_JOBS_MAX];           //  how many of the witnesses are the job's
-} slow_job_quota_t;
 
 struct tier {
     uint32_t magic;
@@ -44,11 +27,14 @@ struct tier {
     raw_pool_t *pool;
     //  owner only
     random_t random;
-    consumer_t *consumers [SAMPLER_JOBS_MAX];   //  as the quota ranks them
+    consumer_t *consumers [SAMPLER_JOBS_MAX];   //  in no order
     size_t job_count;
-    slow_job_quota_t quota;
-    size_t served;                  //  so many consumers, from the first, are not throttled ..
-    size_t bearable;                //  .. and so many not evictable; >= served
+    consumer_t *by_number [SAMPLER_JOBS_MAX];
+    //  stream, by job number: a bit for each sample that is open to the job, and how many of these it needs.
+    uint64_t *open [SAMPLER_JOBS_MAX];
+    uint64_t open_count [SAMPLER_JOBS_MAX];
+    uint32_t drawn [SAMPLER_JOBS_MAX];          //  by job number: its recent draws
+    uint64_t until_pace;            //  draws
     bool stops [SAMPLER_JOBS_MAX];  //  by job number: the job begins no further epoch
     uint64_t merges;                //  the sampler's merges that the pool knows
     //  If the jobs do not follow, the samples that may be drawn can be of several strata.
@@ -64,203 +50,136 @@ struct tier {
     size_t drawing_count;
 };
 
-//  ---- the quota of slow jobs
+//  ---- how fast jobs draw
 
-//  The quota: how much of a tier's pool the samples of slow jobs may fill.
-//
-//  A sample that only a slow or stopped job still needs enters the pool with each pass and hardly ever
-//  leaves.  Without a quota such samples would fill the pool, and the other jobs, which never wait for
-//  another, would have no room.
-//
-//  Jobs are ranked by their recent draws, most first.  A resident sample *belongs to* the first-ranked job
-//  that needs it.  A job and those ranked behind it have a quota, as a share of the residents that fit:
-//
-//      1/4 + QUOTA_DUE * their share of the draws.
-//
-//  While their samples exceed it, these jobs are *throttled*: the tier reads only samples that other jobs
-//  need.  While their samples exceed the quota by an eighth of the room, these jobs are *evictable*: the tier
-//  evicts random samples of theirs.  So five eighths of the room belong to the other jobs, however many jobs
-//  stop, and a stopped job keeps enough to resume with.
-//
-//  The first-ranked job is never throttled, and so a single job is not.  Nor is a job with an eighth or more
-//  of all draws: its samples would be read anyway, for other jobs or one by one, and that costs more than it
-//  saves (four jobs of speeds 1, .73, .41 and .23, memory for 2 %: with QUOTA_DUE 1/2, and 1/2 for 1/4, a
-//  third fewer single reads, but 1.14 bytes read for each delivered in place of 1.05).
-//
-//  The shares are estimates: with each draw the tier names the job of a random resident (a witness), and the
-//  newest QUOTA_WITNESSES count.  All decisions here depend on jobs only, never on samples.
-//
-//  Cost: O(jobs) a draw.  Some kilobytes.
-
-//  The job of this number has not drawn yet, or has left.
+//  Tells the pool how fast jobs draw, and halves what has been counted: so a job that stops counts less and
+//  less.
 static void
-s_quota_reset (slow_job_quota_t *self, uint32_t job)
+s_measure_pace (tier_t *self)
 {
-    self->drawn_all -= self->drawn [job];
-    self->drawn [job] = 0;
-    for (size_t index = 0; index < QUOTA_WITNESSES && self->seen [job] > 0; index++)
-        if (self->witnesses [index] == job) {
-            self->witnesses [index] = QUOTA_NOBODY;
-            self->seen [job]--;
-        }
-}
-
-static void
-s_quota_drew (slow_job_quota_t *self, uint32_t job)
-{
-    self->drawn [job]++;
-    self->drawn_all++;
-    if (self->until_ranking > 0)
-        self->until_ranking--;
-}
-
-//  If a ranking is due, sorts the consumers by their recent draws, most first; O(jobs) when little changes.
-static void
-s_quota_rank (slow_job_quota_t *self, consumer_t **consumers, size_t count, uint64_t residents)
-{
-    if (self->until_ranking > 0)
-        return;
-    self->until_ranking = residents + count * TIER_RANKING_DRAWS;
-    for (size_t place = 1; place < count; place++)
-        for (size_t at = place; at > 0; at--) {
-            consumer_t *behind = consumers [at], *before = consumers [at - 1];
-            if (self->drawn [behind->sampler_job] <= self->drawn [before->sampler_job])
-                break;
-            consumers [at] = before;
-            consumers [at - 1] = behind;
-        }
-    self->drawn_all = 0;
-    for (size_t place = 0; place < count; place++)
-        self->drawn_all += self->drawn [consumers [place]->sampler_job] /= 2;
-}
-
-//  A resident chosen at random belongs to the job; QUOTA_NOBODY: to none.
-static void
-s_quota_witness (slow_job_quota_t *self, uint32_t job)
-{
-    uint16_t *oldest = &self->witnesses [self->newest++ % QUOTA_WITNESSES];
-    if (*oldest != QUOTA_NOBODY)
-        self->seen [*oldest]--;
-    *oldest = (uint16_t) job;
-    if (job != QUOTA_NOBODY)
-        self->seen [job]++;
-}
-
-//  The number of consumers, from the first-ranked on, that are not throttled; at least one if there are any.
-//  *bearable_p: the number that are not evictable.  residents: how many there are; room: how many fit.
-static size_t
-s_quota_served (const slow_job_quota_t *self, consumer_t *const *consumers, size_t count,
-    uint64_t residents, uint64_t room, size_t *bearable_p)
-{
-    size_t served = count, bearable = count;
-    double fill = room > 0? (double) residents / (double) room / QUOTA_WITNESSES: 0;
-    uint64_t seen = 0, drawn = 0;
-    for (size_t place = count; place-- > 1;) {
-        uint32_t job = consumers [place]->sampler_job;
-        seen += self->seen [job];
-        drawn += self->drawn [job];
-        double share = (double) seen * fill;
-        double due = self->drawn_all? 0.25 + QUOTA_DUE * (double) drawn / (double) self->drawn_all:
-            1;
-        if (share > due)
-            served = place;
-        if (share > due + 1.0 / QUOTA_SLACK_PARTS)
-            bearable = place;
+    uint32_t most = 1;
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t drawn = self->drawn [self->consumers [place]->sampler_job];
+        most = drawn > most? drawn: most;
     }
-    *bearable_p = bearable;
-    return served;
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t job = self->consumers [place]->sampler_job;
+        raw_pool_pace (self->pool, job, (double) self->drawn [job] / most);
+        self->drawn [job] /= 2;
+    }
 }
 
-//  ---- the samples that jobs need
-
-//  Whether all samples that remain to the job may be resident: its pass is over then, and samples of its next
-//  epoch may enter.  Earlier they would evict samples of the present epoch.
-static bool
-s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
+static void
+s_begin_pace (tier_t *self)
 {
-    return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
+    self->until_pace = raw_pool_resident_count (self->pool) + self->job_count * TIER_PACE_DRAWS;
 }
 
-//  Whether jobs that are not throttled need the sample.  Called for each sample of a piece, so the version
-//  index, which costs most, comes last.
+static void
+s_note_pace (tier_t *self)
+{
+    if (--self->until_pace > 0)
+        return;
+    if (self->job_count > 1)
+        s_measure_pace (self);
+    s_begin_pace (self);
+}
+
+//  ---- the samples that jobs need, and that are open to them
+
+static size_t
+s_open_bytes (uint32_t samples)
+{
+    return ((size_t) samples + 63) / 64 * sizeof (uint64_t);
+}
+
 static raw_need_t
-s_need (void *context, uint32_t id)
+s_need_of (const tier_t *self, const consumer_t *consumer, uint32_t id)
+{
+    uint32_t job = consumer->sampler_job;
+    bool now = sampler_needs (self->sampler, job, id);
+    bool next = !self->stops [job] && sampler_needs_next (self->sampler, job, id);
+    if (!now && !next)
+        return RAW_UNNEEDED;
+    bool has = version_index_has (consumer, id);
+    //  A deterministic version serves the next epoch too.
+    bool reads_next = next && !(has && !version_set_is_random (consumer->kind));
+    return (now? has? RAW_SERVED: RAW_NEEDED: 0) | (reads_next? RAW_NEEDED_NEXT: 0);
+}
+
+static raw_need_t
+s_need (void *context, uint32_t job, uint32_t id)
 {
     const tier_t *self = context;
-    if (self->job_count == 0)
-        return RAW_UNNEEDED;
-    uint64_t residents = raw_pool_figures (self->pool).resident;
-    bool now = false, next = false;
-    for (size_t place = 0; place < self->served && !(now && next); place++) {
-        consumer_t *consumer = self->consumers [place];
-        uint32_t job = consumer->sampler_job;
-        bool needs = sampler_needs (self->sampler, job, id);
-        bool needs_now = !now && needs;
-        bool needs_next = !next && s_is_ending (self, job, residents)
-            && sampler_needs_next (self->sampler, job, id);
-        if ((needs_now || needs_next) && !version_index_serves (self->version_index, &consumer, 1, id)) {
-            now = now || needs_now;
-            next = next || needs_next;
-        }
-    }
-    return now? (next? RAW_NEEDED_BOTH: RAW_NEEDED): next? RAW_NEEDED_NEXT: RAW_UNNEEDED;
+    raw_need_t need = RAW_UNNEEDED;
+    if (job != RAW_ANY_JOB)
+        return s_need_of (self, self->by_number [job], id);
+    for (size_t place = 0; place < self->job_count && !(need & RAW_NEEDED); place++)
+        need |= s_need_of (self, self->consumers [place], id);
+    return need;
 }
 
-//  The rank of the first job that needs the sample, in its present epoch or the next; job_count: no job does.
-static size_t
-s_first_to_need (const tier_t *self, uint32_t id)
-{
-    uint64_t residents = raw_pool_figures (self->pool).resident;
-    for (size_t place = 0; place < self->job_count; place++) {
-        consumer_t *consumer = self->consumers [place];
-        uint32_t job = consumer->sampler_job;
-        if ((sampler_needs (self->sampler, job, id)
-                || (s_is_ending (self, job, residents) && sampler_needs_next (self->sampler, job, id)))
-                && !version_index_serves (self->version_index, &consumer, 1, id))
-            return place;
-    }
-    return self->job_count;
-}
-
-//  Decides again which jobs are throttled.
+//  Opens or closes a sample, if the job needs it.  Idempotent.
 static void
-s_share (tier_t *self)
+s_open (void *context, uint32_t job, uint32_t id, bool open)
 {
-    raw_pool_figures_t figures = raw_pool_figures (self->pool);
-    size_t before = self->served, bearable = self->job_count;
-    self->served = self->job_count;
-    //  Redox would have to look at all its chunks at each change.  If all samples fit, no job needs a quota.
-    if (figures.resident_max > 0 && figures.resident_max <= self->samples)
-        self->served = s_quota_served (&self->quota, self->consumers, self->job_count,
-            figures.resident, figures.resident_max, &bearable);
-    self->bearable = bearable;
-    if (self->served > before)
-        raw_pool_needs_grew (self->pool);
-}
-
-//  After a draw.  At most one of the witnesses is evicted, because a draw makes room for one sample.
-static void
-s_apply_quota (tier_t *self)
-{
-    s_quota_rank (&self->quota, self->consumers, self->job_count,
-        raw_pool_resident_count (self->pool));
-    if (self->job_count < 2 || self->policy != RAW_STREAM)
+    tier_t *self = context;
+    const consumer_t *consumer = self->by_number [job];
+    uint64_t *word = &self->open [job] [id / 64], bit = UINT64_C (1) << id % 64;
+    if (!(*word & bit) != open || (open && !sampler_needs (self->sampler, job, id)))
         return;
-    bool gave = false;
-    for (int tries = 0; tries < WITNESSES; tries++) {
-        uint32_t residents = raw_pool_resident_count (self->pool);
-        if (residents == 0)
-            break;
-        uint32_t id = raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents));
-        size_t place = s_first_to_need (self, id);
-        s_quota_witness (&self->quota,
-            place < self->job_count? self->consumers [place]->sampler_job: QUOTA_NOBODY);
-        if (place >= self->bearable && place < self->job_count && !gave) {
-            raw_pool_drawn (self->pool, id);
-            gave = true;
-        }
-    }
-    s_share (self);
+    version_index_claim (consumer, id, -1);
+    *word ^= bit;
+    self->open_count [job] += open? 1: (uint64_t) -1;
+    version_index_claim (consumer, id, +1);
+}
+
+static void
+s_close_all (tier_t *self, const consumer_t *consumer)
+{
+    uint32_t job = consumer->sampler_job;
+    if (self->open_count [job] == 0)
+        return;
+    version_index_claim_all (consumer, -1);
+    memset (self->open [job], 0, s_open_bytes (self->samples));
+    self->open_count [job] = 0;
+    version_index_claim_all (consumer, +1);
+}
+
+static uint64_t
+s_unopened (void *context, uint32_t job)
+{
+    const tier_t *self = context;
+    uint64_t remaining = sampler_remaining (self->sampler, job);
+    assert (self->open_count [job] <= remaining);
+    return remaining - self->open_count [job];
+}
+
+//  From now on samples are open to the consumer only if they are opened here.
+static void
+s_gate (tier_t *self, consumer_t *consumer)
+{
+    version_index_claim_all (consumer, -1);
+    self->open_count [consumer->sampler_job] = 0;
+    self->open [consumer->sampler_job] = xalloc_memory (calloc (1, s_open_bytes (self->samples)));
+    consumer->open = self->open [consumer->sampler_job];
+    version_index_claim_all (consumer, +1);
+}
+
+static void
+s_ungate (tier_t *self, consumer_t *consumer)
+{
+    version_index_claim_all (consumer, -1);
+    free (self->open [consumer->sampler_job]);
+    self->open [consumer->sampler_job] = NULL;
+    consumer->open = NULL;
+    version_index_claim_all (consumer, +1);
+}
+
+static bool
+s_goes_on (void *context, uint32_t job)
+{
+    return !((tier_t *) context)->stops [job];
 }
 
 //  ---- life
@@ -313,12 +232,13 @@ tier_new (version_index_t *version_index, sampler_t *sampler, raw_policy_t polic
     raw_pool_options_t filled = *options;
     filled.ops = s_ops (policy);
     filled.need = s_need;
+    filled.open = s_open;
+    filled.unopened = s_unopened;
+    filled.goes_on = s_goes_on;
     filled.sample_bytes = s_sample_bytes;
     filled.context = self;
     filled.random_below = s_random_below;
     filled.random = &self->random;
-    for (size_t index = 0; index < QUOTA_WITNESSES; index++)
-        self->quota.witnesses [index] = QUOTA_NOBODY;
     self->pool = raw_pool_new (&filled);
     roaring_iterate (sampler_dropped (sampler), s_tell_dropped, self->pool);
     return self;
@@ -331,9 +251,10 @@ tier_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t resi
 }
 
 size_t
-tier_job_bytes (raw_policy_t policy, uint32_t samples)
+tier_job_bytes (raw_policy_t policy, uint32_t samples, uint64_t residents, bool follows)
 {
-    return policy == RAW_STREAM? history_bytes (samples): 0;
+    return (policy == RAW_STREAM? s_open_bytes (samples) + (follows? 0: history_bytes (samples)): 0)
+        + raw_pool_job_bytes (s_ops (policy), samples, residents);
 }
 
 void
@@ -345,6 +266,8 @@ tier_destroy (tier_t **self_p)
     assert (self->magic == TIER_MAGIC);
     raw_pool_destroy (&self->pool);
     strata_destroy (&self->strata);
+    for (size_t place = 0; place < self->job_count && self->policy == RAW_STREAM; place++)
+        s_ungate (self, self->consumers [place]);
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         history_destroy (&self->histories [job]);
     self->magic = 0;
@@ -458,12 +381,20 @@ s_count_partial (tier_t *self)
     }
 }
 
-//  The resident and passed samples would reveal which jobs' data a sample was in.
+//  The resident and open samples would reveal which jobs' data a sample was in.
+static void
+s_restart (tier_t *self)
+{
+    for (size_t place = 0; place < self->job_count; place++)
+        s_close_all (self, self->consumers [place]);
+    raw_pool_restart (self->pool);
+}
+
 static void
 s_merge (tier_t *self)
 {
     strata_merge (self->strata);
-    raw_pool_restart (self->pool);
+    s_restart (self);
 }
 
 static void
@@ -490,7 +421,7 @@ s_notice_merges (tier_t *self)
     if (merges == self->merges)
         return;
     self->merges = merges;
-    raw_pool_restart (self->pool);
+    s_restart (self);
 }
 
 //  ---- jobs that join and leave
@@ -532,18 +463,21 @@ tier_join (tier_t *self, consumer_t *consumer)
     assert (self->job_count < SAMPLER_JOBS_MAX);
     assert (self->job_count == 0 || sampler_follows (self->sampler, consumer->sampler_job)
         == sampler_follows (self->sampler, self->consumers [0]->sampler_job));
-    self->consumers [self->job_count++] = consumer;
+    self->consumers [self->job_count++] = self->by_number [consumer->sampler_job] = consumer;
+    //  All count from now on, so that a newcomer does not look slow.
+    memset (self->drawn, 0, sizeof self->drawn);
+    s_begin_pace (self);
     self->stops [consumer->sampler_job] = false;
     //  Of several nodes' parts chance alone decides what is this one's: no earlier job does.
     self->goes_on [consumer->sampler_job] = !sampler_has_parts (self->sampler, consumer->sampler_job)
         && sampler_remaining (self->sampler, consumer->sampler_job)
         < sampler_epoch_samples (self->sampler, consumer->sampler_job);
-    s_quota_reset (&self->quota, consumer->sampler_job);
-    s_share (self);
     s_mark_all (self);
     s_count_partial (self);
     s_remember (self, consumer->sampler_job);
-    raw_pool_needs_grew (self->pool);
+    if (self->policy == RAW_STREAM)
+        s_gate (self, consumer);
+    raw_pool_join (self->pool, consumer->sampler_job);
 }
 
 void
@@ -556,12 +490,14 @@ tier_leave (tier_t *self, const consumer_t *consumer)
         assert (place < self->job_count);
     }
     s_unmark (self, consumer->sampler_job);
+    if (self->policy == RAW_STREAM)
+        s_ungate (self, self->consumers [place]);
+    raw_pool_leave (self->pool, consumer->sampler_job);
+    self->by_number [consumer->sampler_job] = NULL;
     history_destroy (&self->histories [consumer->sampler_job]);
     self->job_count--;
     memmove (&self->consumers [place], &self->consumers [place + 1],
         (self->job_count - place) * sizeof *self->consumers);
-    s_quota_reset (&self->quota, consumer->sampler_job);
-    s_share (self);
     s_mark_all (self);              //  a job that had no mark may get one now
     s_count_partial (self);
     raw_pool_sweep (self->pool);
@@ -581,7 +517,8 @@ tier_epoch_begin (tier_t *self, uint32_t sampler_job)
         self->goes_on [sampler_job] = false;
         s_mark_all (self);          //  the samples taken before may have had no room for a mark
     }
-    raw_pool_needs_grew (self->pool);
+    s_close_all (self, self->by_number [sampler_job]);
+    raw_pool_epoch_begin (self->pool, sampler_job);
 }
 
 void
@@ -604,9 +541,13 @@ tier_forget (tier_t *self, uint32_t id)
     assert (self->magic == TIER_MAGIC);
     if (self->strata)
         strata_drop (self->strata, id);
-    for (size_t place = 0; place < self->job_count; place++)
-        if (self->histories [self->consumers [place]->sampler_job])
-            history_drop (self->histories [self->consumers [place]->sampler_job], id);
+    for (size_t place = 0; place < self->job_count; place++) {
+        consumer_t *consumer = self->consumers [place];
+        if (self->histories [consumer->sampler_job])
+            history_drop (self->histories [consumer->sampler_job], id);
+        if (self->policy == RAW_STREAM)
+            s_open (self, consumer->sampler_job, id, false);
+    }
     raw_pool_drawn (self->pool, id);
     raw_pool_dropped (self->pool, id);
 }
@@ -618,6 +559,7 @@ typedef struct {
     consumer_t *const *consumers;
     size_t count;
     uint32_t stratum;
+    bool from_supply;                //  only from the jobs' supplies; else from all residents
     uint32_t id;                    //  the choice
 } pick_t;
 
@@ -645,58 +587,72 @@ s_suits (const pick_t *pick, uint32_t id)
     return sampler_suits (self->sampler, id);
 }
 
+//  Whether the choice may be made among samples like this: in the supply of each job, or resident.
+static bool
+s_is_candidate (const pick_t *pick, uint32_t id)
+{
+    const raw_pool_t *pool = pick->tier->pool;
+    if (!pick->from_supply)
+        return raw_pool_is_resident (pool, id);
+    for (size_t index = 0; index < pick->count; index++)
+        if (!raw_pool_is_in_supply (pool, pick->consumers [index]->sampler_job, id))
+            return false;
+    return true;
+}
+
 //  True: id is the choice.
 static bool
 s_consider (pick_t *pick, uint32_t id)
 {
-    if (!s_accepts (pick, id) || !s_suits (pick, id))
+    if (!s_is_candidate (pick, id) || !s_accepts (pick, id) || !s_suits (pick, id))
         return false;
     pick->id = id;
     return true;
 }
 
-//  Uniform over the samples that are resident, accepted and allowed.  A random resident that passes is
-//  uniform over them, and so is a random sample that may be drawn and is resident.  The second helps when the
-//  first fails: at an epoch's end few residents may be drawn, but nearly all samples that may be drawn are
+//  Of a superset of the candidates.
+static uint32_t
+s_candidates (const pick_t *pick)
+{
+    const raw_pool_t *pool = pick->tier->pool;
+    return pick->from_supply? raw_pool_supply_count (pool, pick->consumers [0]->sampler_job):
+        raw_pool_resident_count (pool);
+}
+
+static uint32_t
+s_candidate (const pick_t *pick, uint32_t index)
+{
+    const raw_pool_t *pool = pick->tier->pool;
+    return pick->from_supply? raw_pool_supply_at (pool, pick->consumers [0]->sampler_job, index):
+        raw_pool_resident_at (pool, index);
+}
+
+//  Uniform over the candidates that are accepted and allowed.  A random candidate that passes is uniform over
+//  them, and so is a random sample that may be drawn and is a candidate.  The second helps when the first
+//  fails: at an epoch's end few residents may be drawn, but nearly all samples that may be drawn are
 //  resident.
 static void
-s_try_residents (pick_t *pick)
+s_try (pick_t *pick)
 {
     tier_t *self = pick->tier;
-    uint32_t residents = raw_pool_resident_count (self->pool);
-    for (int tries = 0; residents > 0 && tries < TRIES; tries++) {
-        if (s_consider (pick, raw_pool_resident_at (self->pool,
-            (uint32_t) random_below (&self->random, residents))))
+    uint32_t count = s_candidates (pick);
+    for (int tries = 0; count > 0 && tries < TRIES; tries++)
+        if (s_consider (pick, s_candidate (pick, (uint32_t) random_below (&self->random, count)))
+                || s_consider (pick, sampler_try (self->sampler)))
             return;
-        uint32_t id = sampler_try (self->sampler);
-        if (raw_pool_is_resident (self->pool, id) && s_consider (pick, id))
-            return;
-    }
 }
 
-//  When tries find none and the residents are few.
+//  When tries find none and the candidates are few.
 static void
-s_scan_residents (pick_t *pick)
+s_scan (pick_t *pick)
 {
     tier_t *self = pick->tier;
-    uint32_t residents = raw_pool_resident_count (self->pool);
+    uint32_t count = s_candidates (pick), chosen = NO_ID;
     uint64_t found = 0;
-    for (uint32_t index = 0; residents <= SCAN_MAX && index < residents; index++) {
-        uint32_t id = raw_pool_resident_at (self->pool, index);
-        if (s_accepts (pick, id) && s_suits (pick, id) && random_below (&self->random, ++found) == 0)
-            pick->id = id;
-    }
-}
-
-static void
-s_try_passed (pick_t *pick)
-{
-    tier_t *self = pick->tier;
-    for (int tries = 0; tries < TRIES; tries++) {
-        uint32_t id = sampler_try (self->sampler);
-        if (raw_pool_was_passed (self->pool, id) && s_consider (pick, id))
-            return;
-    }
+    for (uint32_t index = 0; count <= SCAN_MAX && index < count; index++)
+        if (s_consider (pick, s_candidate (pick, index)) && random_below (&self->random, ++found) == 0)
+            chosen = pick->id;
+    pick->id = chosen;
 }
 
 //  The choice in place of the proposal, which no version serves.
@@ -706,14 +662,20 @@ s_redirect (pick_t *pick, uint32_t proposal)
     tier_t *self = pick->tier;
     if (self->policy == RAW_REDOX)
         return raw_pool_redirect (self->pool, proposal, s_accepts, pick);
-    if (raw_pool_is_resident (self->pool, proposal) && s_suits (pick, proposal))
+    pick->from_supply = true;
+    if (s_is_candidate (pick, proposal) && s_suits (pick, proposal))
         return proposal;
-    s_try_residents (pick);
-    if (pick->id == NO_ID)
-        s_scan_residents (pick);
-    if (pick->id == NO_ID)
-        s_try_passed (pick);
-    return pick->id != NO_ID? pick->id: proposal;
+    for (int which = 0; which < 2 && pick->id == NO_ID; which++) {
+        pick->from_supply = which == 0;
+        s_try (pick);
+        if (pick->id == NO_ID)
+            s_scan (pick);
+    }
+    uint32_t id = pick->id != NO_ID? pick->id: proposal;
+    //  After a single read every job may use the version.
+    for (size_t place = 0; place < self->job_count && !raw_pool_is_resident (self->pool, id); place++)
+        s_open (self, self->consumers [place]->sampler_job, id, true);
+    return id;
 }
 
 static void
@@ -735,7 +697,9 @@ s_settle_draw (tier_t *self, uint32_t id)
         history_t *history = self->histories [self->drawing [index]];
         if (history && history_needs (history, id))
             history_draw (history, id);
-        s_quota_drew (&self->quota, self->drawing [index]);
+        if (self->policy == RAW_STREAM)
+            s_open (self, self->drawing [index], id, false);
+        self->drawn [self->drawing [index]]++;
     }
     self->drawing_count = 0;
 }
@@ -783,7 +747,8 @@ tier_take (tier_t *self, uint32_t id)
     tier_taken_t taken = TIER_ABSENT;
     if (raw_pool_take (self->pool, id))
         taken = raw_pool_is_resident (self->pool, id)? TIER_STAYED: TIER_HANDED;
-    s_apply_quota (self);
+    s_note_pace (self);
+    raw_pool_share_out (self->pool);
     return taken;
 }
 
@@ -793,7 +758,8 @@ tier_drawn (tier_t *self, uint32_t id)
     assert (self->magic == TIER_MAGIC);
     s_settle_draw (self, id);
     raw_pool_drawn (self->pool, id);
-    s_apply_quota (self);
+    s_note_pace (self);
+    raw_pool_share_out (self->pool);
 }
 
 bool
@@ -806,28 +772,13 @@ tier_next (tier_t *self, raw_read_t *read)
 
 //  ---- checks
 
-//  Each witness is counted.
-static void
-s_quota_check (const slow_job_quota_t *self)
-{
-    uint32_t seen [SAMPLER_JOBS_MAX] = { 0 };
-    uint64_t drawn = 0;
-    for (size_t index = 0; index < QUOTA_WITNESSES; index++)
-        if (self->witnesses [index] != QUOTA_NOBODY)
-            seen [self->witnesses [index]]++;
-    for (size_t job = 0; job < SAMPLER_JOBS_MAX; job++) {
-        assert (seen [job] == self->seen [job]);
-        drawn += self->drawn [job];
-    }
-    assert (drawn == self->drawn_all);
-}
-
 static void
 s_check_consumers (const tier_t *self)
 {
     for (size_t place = 0; place < self->job_count; place++) {
         uint32_t job = self->consumers [place]->sampler_job;
         assert (!self->has_mark [job] || self->strata);
+        assert (self->by_number [job] == self->consumers [place]);
         assert (!sampler_follows (self->sampler, job) || !self->has_mark [job]);
         for (size_t other = 0; other < place; other++)
             assert (self->consumers [other] != self->consumers [place]);
@@ -839,9 +790,6 @@ tier_check (const tier_t *self)
 {
     assert (self->magic == TIER_MAGIC);
     assert (self->unknown <= self->job_count);
-    assert (self->served <= self->bearable && self->bearable <= self->job_count);
-    assert (self->served > 0 || self->job_count == 0);
-    s_quota_check (&self->quota);
     s_check_consumers (self);
     raw_pool_check (self->pool);
 }

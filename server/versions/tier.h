@@ -19,12 +19,11 @@
  *  A draw takes the first of these that exists:
  *    1. the sampler's proposal, if existing versions serve it (under `follow` the sampler proposes a sample
  *       with a reusable version if there is one);
- *    2. a resident sample of the proposal's *stratum* that no version serves and that the quotas of each
- *       job's history allow (history.h; under `follow` the sampler keeps them, otherwise the tier).  Quotas
- *       keep orders fresh whatever is resident;
- *    3. a sample of the same kind that the present pass has already passed, so that samples still to come are
- *       not read twice;
- *    4. the proposal.
+ *    2. a sample of the jobs' supplies (raw_pool.h), of the proposal's *stratum*, that no version serves and
+ *       that the quotas of each job's history allow (history.h; under `follow` the sampler keeps them,
+ *       otherwise the tier).  Quotas keep orders fresh whatever is resident;
+ *    3. any resident sample of the same kind;
+ *    4. the proposal: a single read.
  *  Redox takes 1, otherwise the sample that the proposal is redirected to; while a job lacks some samples,
  *  the proposal.
  *
@@ -32,8 +31,9 @@
  *  stratum, served or not, no choice looks at which sample it is; and the proposal gives each stratum, served
  *  or not, as often as an independent draw would.  So every order stays uniform (docs/randomness.md).
  *
- *  Samples that only slow jobs need do not fill the pool: a quota throttles these jobs, and what they alone
- *  need leaves the pool when it is full (tier.c).
+ *  A follower uses versions only of samples that were read for it, or read singly by some job
+ *  (version_index.h: they are open to it).  The tier tells the pool how fast jobs draw, so that slow ones do
+ *  not fill it.
  *
  *  Owner: the broker's thread.
  */
@@ -48,9 +48,9 @@
 
 typedef struct tier tier_t;
 
-//  Draws between two rankings of the jobs by their speed, for each job, beside a pool's worth: clients take
-//  whole batches in turn.
-enum { TIER_RANKING_DRAWS = 256 };
+//  Draws between two measurements of the jobs' speed, for each job, beside a pool's worth: clients take whole
+//  batches in turn.
+enum { TIER_PACE_DRAWS = 256 };
 
 //  version_index, sampler and the memory that options lend belong to the caller and outlive the tier.  The
 //  tier fills in ops, need, sample_bytes, context and random of options.  seed: for all choices.  Never
@@ -58,10 +58,10 @@ enum { TIER_RANKING_DRAWS = 256 };
 tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, raw_policy_t policy,
     const raw_pool_options_t *options, size_t (*sample_bytes) (void *context, uint32_t id), void *context,
     uint64_t seed);
-//  The most that a tier with so many residents holds beside their bytes, without its jobs; and for each job
-//  that does not follow.  chunk: of redox.
+//  The most that a tier with so many residents holds beside their bytes, without its jobs; and for each job.
+//  chunk: of redox.
 size_t tier_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents);
-size_t tier_job_bytes (raw_policy_t policy, uint32_t samples);
+size_t tier_job_bytes (raw_policy_t policy, uint32_t samples, uint64_t residents, bool follows);
 //  Jobs may still be there.
 void tier_destroy (tier_t **self_p);
 //  The pool, for its limit, its figures and its leave callback; lent.

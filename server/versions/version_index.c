@@ -596,9 +596,15 @@ s_has_room (const consumer_t *consumer)
 }
 
 static bool
+s_is_open (const consumer_t *consumer, uint32_t id)
+{
+    return !consumer->open || !consumer->follows || consumer->open [id / 64] >> id % 64 & 1;
+}
+
+static bool
 s_wants (const consumer_t *consumer, uint32_t id)
 {
-    return sampler_needs (consumer->kind->sampler, consumer->sampler_job, id);
+    return s_is_open (consumer, id) && sampler_needs (consumer->kind->sampler, consumer->sampler_job, id);
 }
 
 //  Whether the version's count includes the consumer, unless the consumer is inside a draw.
@@ -631,8 +637,8 @@ s_claim (void *context, version_t *version)
         sampler_forbid (kind->sampler, version->ticket, consumer->sampler_job);
 }
 
-static void
-s_claim_id (const consumer_t *consumer, uint32_t id, int change)
+void
+version_index_claim (const consumer_t *consumer, uint32_t id, int change)
 {
     claim_t claim = { consumer, change };
     version_t *version = prepared_find (consumer->kind->version_index->prepared, consumer->kind->number, id);
@@ -644,7 +650,7 @@ static void
 s_claim_sample (void *context, uint32_t id)
 {
     const claim_t *claim = context;
-    s_claim_id (claim->consumer, id, claim->change);
+    version_index_claim (claim->consumer, id, claim->change);
 }
 
 //  After the version has changed sides: counts the consumers of its new side.
@@ -656,8 +662,8 @@ s_set_count (version_set_t *kind, version_t *version, uint32_t count)
 }
 
 //  All claims of a consumer: before and after the samples that it needs change.
-static void
-s_claim_all (const consumer_t *consumer, int change)
+void
+version_index_claim_all (const consumer_t *consumer, int change)
 {
     claim_t claim = { consumer, change };
     prepared_t *prepared = consumer->kind->version_index->prepared;
@@ -675,7 +681,7 @@ s_enter_draw (consumer_t *consumer, uint32_t id)
     //  The consumer gets a version: earlier losses of the sample are over.
     for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
         consumer->had_lost [kind] = s_lost_remove (&consumer->lost [kind], id);
-    s_claim_id (consumer, id, -1);
+    version_index_claim (consumer, id, -1);
     consumer->drawing = true;
 }
 
@@ -685,7 +691,7 @@ static void
 s_leave_draw (consumer_t *consumer, uint32_t id)
 {
     consumer->drawing = false;
-    s_claim_id (consumer, id, +1);
+    version_index_claim (consumer, id, +1);
 }
 
 //  ---- consumers that join and leave
@@ -711,6 +717,7 @@ version_index_join (version_index_t *self, consumer_t *consumer)
     version_set_t *kind = consumer->kind;
     consumer->follows = sampler_follows (kind->sampler, consumer->sampler_job);
     consumer->drawing = false;
+    consumer->open = NULL;
     memset (consumer->lost, 0, sizeof consumer->lost);
     consumer->next = kind->consumers;
     kind->consumers = consumer;
@@ -719,7 +726,7 @@ version_index_join (version_index_t *self, consumer_t *consumer)
     if (kind->is_random && goes_on)
         prepared_each (self->prepared, s_see_taken, consumer);
     s_tenant_joins (consumer, kind->is_random && goes_on);
-    s_claim_all (consumer, +1);
+    version_index_claim_all (consumer, +1);
 }
 
 //  Another job will get the consumer's number, and has used no version.
@@ -836,7 +843,7 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     version_set_t *kind = consumer->kind;
-    s_claim_all (consumer, -1);
+    version_index_claim_all (consumer, -1);
     prepared_each (self->prepared, s_unsee, consumer);
     s_tenant_leaves (consumer);
     //  The last consumer stays until the versions are gone, so that the set does not end inside this
@@ -860,13 +867,13 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     assert (self->magic == VERSION_INDEX_MAGIC);
     sampler_t *sampler = consumer->kind->sampler;
     if (sampler_remaining (sampler, consumer->sampler_job) > 0)     //  otherwise it claims nothing
-        s_claim_all (consumer, -1);
+        version_index_claim_all (consumer, -1);
     self->beginning = true;
     sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
     self->beginning = false;
     if (consumer->kind->is_random)
         s_losses_forget (consumer);
-    s_claim_all (consumer, +1);
+    version_index_claim_all (consumer, +1);
 }
 
 //  ---- the version that serves a consumer
@@ -932,8 +939,8 @@ s_indexed (const consumer_t *consumer, uint32_t id)
 //  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that
 //  will not be evicted: data that its draws must not reveal decide which versions exist (private jobs with
 //  overlapping data: z = 5 in 1,500 epochs of 72 samples).
-static bool
-s_is_served (const consumer_t *consumer, uint32_t id)
+bool
+version_index_has (const consumer_t *consumer, uint32_t id)
 {
     const version_set_t *kind = consumer->kind;
     version_t *version = prepared_find (kind->version_index->prepared, kind->number, id);
@@ -952,7 +959,7 @@ version_index_serves (const version_index_t *self, consumer_t *const *consumers,
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     for (size_t index = 0; index < count; index++)
-        if (!s_is_served (consumers [index], id))
+        if (!s_is_open (consumers [index], id) || !version_index_has (consumers [index], id))
             return false;
     return true;
 }

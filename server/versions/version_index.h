@@ -4,8 +4,10 @@
  *  broker and the simulators of bench/sim use it alike, so a simulator measures the code that runs here.
  *
  *  A *version set* holds all versions of one shared stage on one data set.  A *consumer* is a job as its set
- *  sees it.  A consumer *may use* a version if the sampler says that it still needs the sample and, in a
- *  random stage, if it has not used this very version.
+ *  sees it.  A consumer *may use* a version if the sampler says that it still needs the sample, if the sample
+ *  is *open* to it and, in a random stage, if it has not used this very version.  All samples are open to a
+ *  consumer unless a raw pool (tier.h) opens them one by one, as they are read for it: versions should stay
+ *  for jobs that will draw their samples soon.
  *
  *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the
  *  side of the consumer that schedules it; the versions of followers are the sampler's reusable versions.  A
@@ -68,6 +70,8 @@ typedef struct consumer {
     uint32_t tenant;            //  owns the job
     //  the version index's
     bool follows;
+    const uint64_t *open;       //  tier.c's: a bit for each sample that is open to it; NULL: all are.  The
+                                //  claims of a consumer that does not follow do not depend on it
     bool drawing;               //  inside a draw: its claims on the id are withdrawn
     bool had_lost [VERSION_INDEX_LOST_KINDS];           //  inside a draw: the sample was among
     version_index_lost_t lost [VERSION_INDEX_LOST_KINDS];       //  samples with a version that is lost to the
@@ -121,6 +125,13 @@ void version_index_join (version_index_t *self, consumer_t *consumer);
 void version_index_leave (version_index_t *self, consumer_t *consumer);
 //  Begins the job's next epoch in the sampler, and claims anew.
 void version_index_epoch_begin (version_index_t *self, consumer_t *consumer);
+
+//  A follower's open samples change: withdraw (-1) the claims that this changes, change, and enter (+1) them.
+//  Of one sample; or of all.  Not inside a draw.
+void version_index_claim (const consumer_t *consumer, uint32_t id, int change);
+void version_index_claim_all (const consumer_t *consumer, int change);
+//  Whether an existing version would serve the consumer, if it drew id now and the sample were open to it.
+bool version_index_has (const consumer_t *consumer, uint32_t id);
 
 //  Whether existing versions would serve all of these consumers if they drew id now.  For a consumer that
 //  does not follow this is true only while the cache has room for more: its choices must not depend on the

@@ -587,12 +587,13 @@ raw_prefetch_bookkeeping (const broker_t *self, const broker_terms_t *join)
     if (join->pool > 0)
         return stream_order_bytes (samples, join->pool) + ahead * (sizeof (raw_sample_t) + sizeof (uint32_t));
     bool is_apart = join->order == SAMPLER_ORDER_PRIVATE;
-    if (!s_wants_tier (dataset, join->order) || !(is_apart || self->options.policy == SAMPLER_POLICY_DSA))
+    if (!s_wants_tier (dataset, join->order))
         return 0;
     uint64_t fitting = (uint64_t) ((double) self->options.raw_bytes * samples / (double) prefetch->bytes);
-    return tier_job_bytes (prefetch->given.policy, samples)
-        + (is_apart? tier_bytes (prefetch->given.policy, samples, prefetch->given.chunk,
-            fitting < samples? fitting: samples): 0);
+    fitting = fitting < samples? fitting: samples;
+    return tier_job_bytes (prefetch->given.policy, samples, fitting,
+            !is_apart && self->options.policy != SAMPLER_POLICY_DSA)
+        + (is_apart? tier_bytes (prefetch->given.policy, samples, prefetch->given.chunk, fitting): 0);
 }
 
 static bool

@@ -47,8 +47,9 @@ s_one_byte (void *context, uint32_t id)
 }
 
 static raw_need_t
-s_need (void *context, uint32_t id)
+s_need (void *context, uint32_t job, uint32_t id)
 {
+    (void) job;
     const published_t *self = context;
     return self->remains [id]? RAW_NEEDED: RAW_UNNEEDED;
 }
