@@ -18,7 +18,7 @@
 #include "top.h"
 #include "tureen.h"
 
-enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 5, WORDS_BYTES = 1024, CONTROL_L = 12 };
+enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
 enum { JOBS = TOP_KINDS, PAGES };       //  what is shown: a kind of table, or the jobs
 
 typedef struct {
@@ -274,7 +274,15 @@ s_draw_heads (const top_t *self)
     attroff (A_BOLD);
 }
 
-//  Over three lines, of which the third ends before the last one.
+//  A line more, where there is room.
+static int
+s_foot_rows (void)
+{
+    static const int large = 20;
+    return LINES >= large? FOOT_ROWS + 1: FOOT_ROWS;
+}
+
+//  Over two or three lines, of which the last ends before the foot's last one.
 static void
 s_draw_words (top_t *self, size_t picked)
 {
@@ -289,7 +297,7 @@ s_draw_words (top_t *self, size_t picked)
     else
         snprintf (text, sizeof text, "%s: %s", self->table.rows [picked].cells [0],
             self->table.rows [picked].words);
-    mvprintw (LINES - 4, 0, "%.*s", 3 * COLS - 1, text);
+    mvprintw (LINES - s_foot_rows () + 1, 0, "%.*s", (s_foot_rows () - 2) * COLS - 1, text);
 }
 
 static void
@@ -297,7 +305,7 @@ s_draw_foot (const top_t *self)
 {
     if (*self->error) {
         attron (A_BOLD);
-        mvaddnstr (LINES - 5, 0, self->error, COLS);
+        mvaddnstr (LINES - s_foot_rows (), 0, self->error, COLS);
         attroff (A_BOLD);
     }
     move (LINES - 1, 0);
@@ -310,7 +318,7 @@ static void
 s_draw (top_t *self)
 {
     char head [TOP_TEXT_BYTES];
-    int room = LINES - HEAD_ROWS - FOOT_ROWS;
+    int room = LINES - HEAD_ROWS - s_foot_rows ();
     size_t picked = self->page == JOBS? s_picked_row (self): s_picked_cells (self),
         shown = room > 1? (size_t) room: 1, first = picked >= shown? picked - shown + 1: 0;
     erase ();
