@@ -479,10 +479,16 @@ test_errors_and_what_they_mean (void **state)
         if (rc != cases [index].rc)
             fail_msg ("%s, %s: %s, not %s", self->status, self->code, strerror (-rc),
                 strerror (-cases [index].rc));
+        assert_true (transfers_may_pass (rc) == (rc == -EBUSY));
         assert_int_equal (transfer.status, atoi (self->status));
         assert_int_equal (transfer.done, 0);
         self->status = NULL;
     }
+    //  Those of the network, and of this machine.
+    static const int passing [] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EHOSTUNREACH, ENOMEM };
+    for (size_t index = 0; index < sizeof passing / sizeof *passing; index++)
+        assert_true (transfers_may_pass (-passing [index]));
+    assert_false (transfers_may_pass (-ECANCELED) || transfers_may_pass (0));
 }
 
 //  Guards: an error's answer that does not end, at a rate that is not slow, is an answer all the same.
