@@ -213,11 +213,11 @@ s_say (play_t *self, wire_kind_t kind, uint64_t tag, const void *first, size_t f
 }
 
 static void
-s_say_pipeline (play_t *self, uint32_t number)
+s_say_pipeline (play_t *self, uint32_t number, uint64_t version_bytes)
 {
     static const char list [] = "[{\"op\":\"decode\",\"fields\":["
         "{\"field\":\"one\",\"as\":\"bytes\",\"length\":4}]}]";
-    char *text = work_message_write_pipeline (number, 4, list,
+    char *text = work_message_write_pipeline (number, version_bytes, list,
         json_pack ("[[s, b], [s, b]]", "image", 0, "one", 0));
     s_say (self, WIRE_WORK_PIPELINE, 0, text, strlen (text), NULL);
     free (text);
@@ -242,8 +242,8 @@ static void
 s_begin_tasks (play_t *self)
 {
     assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
-    s_say_pipeline (self, 1);
-    s_say_pipeline (self, 2);
+    s_say_pipeline (self, 1, 4);
+    s_say_pipeline (self, 2, 4);
     for (uint32_t number = 1; number <= 2; number++) {
         wire_work_task_t wire = { .seed = 5, .round = 6, .id = 7 + number, .occurrence = 8, .files = 1,
             .pipeline = number, .warnings_max = 9, .sizes = { 4 } };
@@ -273,6 +273,18 @@ test_tasks_that_come (void **state)
     play_t *self = *state;
     s_begin_tasks (self);
     wire_work_task_t wire = { .files = 1, .pipeline = 1 + WIRE_WORK_PIPELINES_MAX, .sizes = { 4 } };
+    s_say (self, WIRE_WORK_TASK, 23, &wire, sizeof wire, "abcd");
+    assert_null (s_take_task (self));
+}
+
+//  Guards: so does a pipeline that makes versions of another size here.
+static void
+test_a_pipeline_of_another_build (void **state)
+{
+    play_t *self = *state;
+    s_begin_tasks (self);
+    s_say_pipeline (self, 3, 5);
+    wire_work_task_t wire = { .files = 1, .pipeline = 3, .sizes = { 4 } };
     s_say (self, WIRE_WORK_TASK, 23, &wire, sizeof wire, "abcd");
     assert_null (s_take_task (self));
 }
@@ -323,6 +335,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_sample_without_a_version, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_errors_that_pass, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_tasks_that_come, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_pipeline_of_another_build, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_task_of_another_data_set, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
