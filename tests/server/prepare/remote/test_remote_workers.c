@@ -492,8 +492,8 @@ goodbye_gives_tasks_back (void **state)
     assert_int_equal (s_server.undone [0], 1);
 }
 
-//  Must hold: an answer is handed on whole: the version without the rows, and these; of a bad sample the file
-//  at fault and why.
+//  Must hold: an answer is handed on whole: the version without the rows, and these; of a bad sample why.  A
+//  worker that blames a file behind the sample's last one is cut off.
 static void
 an_answer_is_handed_on_whole (void **state)
 {
@@ -521,6 +521,11 @@ an_answer_is_handed_on_whole (void **state)
     assert_string_equal (s_server.what, "no image");
     assert_int_equal (s_server.rows_bytes, 0);
     assert_false (s_server.is_clipped || s_server.is_starved);
+    result.file = 1;
+    assert_true (s_give (2));
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+    assert_non_null (strstr (s_last (0, WIRE_WORK_REFUSED)->text, "blamed a file"));
+    assert_int_equal (s_server.undone [2], 1);
 }
 
 //  Of the first worker, and how many were lost.
@@ -554,6 +559,11 @@ what_a_worker_did_is_counted (void **state)
     s_sent_bytes = 0;
     assert_true (s_give (0));                       //  it reads the file by itself
     s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    wire_work_result_t unread = { .outcome = WIRE_WORK_UNREAD };
+    frame_t frames [] = { { (const uint8_t *) &unread, sizeof unread }, { (const uint8_t *) "", 0 } };
+    refusal_t refusal;
+    assert_true (s_give (5));                       //  it cannot
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
     s_fingerprint = NULL;
     s_sent_bytes = FILE_BYTES;
     assert_true (s_give (1));
@@ -566,13 +576,12 @@ what_a_worker_did_is_counted (void **state)
     s_pass (100000, 1);                             //  it lives, and is late
     s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
     assert_true (s_give (4));
-    const json_int_t expected [] = { 1, 2, 1, 2, 1, 1, 0, 5 * TASK_BYTES + 4 * FILE_BYTES,
-        4 * ANSWER_BYTES };
+    const json_int_t expected [] = { 1, 2, 1, 2, 1, 1, 0, 6 * TASK_BYTES + 4 * FILE_BYTES,
+        4 * ANSWER_BYTES + sizeof unread };
     s_assert_counted (keys, expected, sizeof keys / sizeof *keys, 0);
     s_let_in (1, 1);
     s_pass (2 * REMOTE_WORKERS_SILENT_MS, 1);       //  this one is silent
     s_assert_counted (NULL, NULL, 0, 1);
-    refusal_t refusal;
     assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
     s_assert_counted (NULL, NULL, 0, 1);
 }
