@@ -496,6 +496,11 @@ s_assert_counters (simulation_t *simulation)
     }
     assert_int_equal (prepared, simulation_figure (simulation, "prepared"));
     assert_int_equal (delivered, simulation_figure (simulation, "delivered"));
+    assert_int_equal (simulation_figure (simulation, "jobs_total"), COUNTED_JOBS);
+    assert_int_equal (simulation_figure (simulation, "bad_samples"), 3);
+    double expected = (double) prepared / (double) delivered,
+        told = json_real_value (json_object_get (status, "prepared_per_delivered"));
+    assert_true (told > expected - 1e-9 && told < expected + 1e-9);
     //  The simulation does not tell times: what counts is the broker's estimate, of about a millisecond.
     assert_true (seconds >= (double) prepared * 1e-4 && seconds <= (double) prepared * 1e-2);
     json_decref (status);
