@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -272,6 +273,37 @@ s_explain (sampler_policy_t policy)
     simulation_destroy (&simulation);
 }
 
+//  Jobs that stand on the path of the tree have places of their own, from 1 on.
+static void
+an_explanation_counts_places_from_one (void **state)
+{
+    (void) state;
+    enum { JOBS = 4 };
+    simulation_options_t options = s_options (SAMPLER_POLICY_DSA);
+    options.tenant_count = 0;
+    simulation_t *simulation = simulation_new (&options);
+    for (int job = 0; job < JOBS; job++)
+        s_join (simulation, NULL, 0, 200, SAMPLER_ORDER_SHARED);
+    simulation_run (simulation, 2 * SECOND_US);
+    bool is_taken [JOBS + 1] = { false };
+    size_t found = 0;
+    for (int job = 0; job < JOBS; job++) {
+        size_t place, all;
+        char *text = sharing_view_words (simulation_job (simulation, job), NULL,
+            simulation_now_us (simulation) / MS);
+        if (sscanf (text, "the job stands at place %zu of %zu", &place, &all) == 2) {
+            assert_in_range (all, 1, JOBS);
+            assert_in_range (place, 1, all);
+            assert_false (is_taken [place]);
+            is_taken [place] = true;
+            found++;
+        }
+        free (text);
+    }
+    assert_true (found > 0);
+    simulation_destroy (&simulation);
+}
+
 static size_t
 s_occurrences (const char *text, const char *part)
 {
@@ -389,6 +421,7 @@ main (void)
         cmocka_unit_test (every_viewer_is_told_its_own),
         cmocka_unit_test (others_do_not_show),
         cmocka_unit_test (a_second_long),
+        cmocka_unit_test (an_explanation_counts_places_from_one),
         cmocka_unit_test (an_explanation_names_few_others),
         cmocka_unit_test (an_explanation_tells_the_same),
         cmocka_unit_test (estimates_are_told_as_such),
