@@ -28,8 +28,8 @@ c = 0 is that server; what it reads beyond S are blocks at the ends of pieces, a
 cache, of which one has half of the pack pinned.  They take turns, an epoch each, in random order, and of each
 round there are the ratios of
 
-    worker  seconds of workers for a prepared sample
-    cpu     the server's processor time for a prepared sample
+    worker  the workers' processor time for a prepared sample
+    cpu     the whole server's
     speed   samples a second
 
 with pins to without.  The median over all rounds is given with its standard error, 1.2533 times the median
@@ -132,9 +132,13 @@ class Server:
                 else pins["miss_bytes"])
         return read, int(lines["read_bytes"]), pins["hit_bytes"]
 
-    def processor_seconds(self) -> float:
-        words = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    def processor_seconds(self, name: str = "") -> float:
+        """Of all its threads that live, or of those with this name."""
+        nanoseconds = 0
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            if not name or (thread / "comm").read_text().strip() == name:
+                nanoseconds += int((thread / "schedstat").read_text().split()[0])
+        return nanoseconds / 1e9
 
 
 def make_folder(folder: Path, samples: int, size: int) -> None:
@@ -206,11 +210,10 @@ def make_photographs(folder: Path, samples: int) -> None:
 
 
 def prepare_epoch(server: Server, samples: int) -> Tuple[float, float, float]:
-    """Worker seconds and processor seconds for a prepared sample, and samples a second, in one epoch."""
+    """Processor seconds of workers and of all for a prepared sample, and samples a second, in one epoch."""
     def figures() -> Tuple[int, float, float]:
-        status = server.status()
-        return (status["prepared"], sum(tenant["worker_seconds"] for tenant in status["tenants"]),
-                server.processor_seconds())
+        workers = server.processor_seconds("tureen-worker")
+        return server.status()["prepared"], workers, server.processor_seconds()
 
     before = figures()
     seconds = server.run_jobs(1, 1)
