@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import Server, free_port, run
+from harness import Server, free_port, run, wait_until
 from object_store import ObjectStore
 from test_system_http import page_in_browser
 
@@ -162,6 +162,11 @@ class Pinned(Members):
             self.assertEqual(seen["refused"]["full"], first["refused"]["full"])
             if self.exceptions([other]) == strange:
                 self.assertLess(sent + given, 1.05 * self.bytes)
+            #  A home serves its blocks also when its own jobs may not read them any more.
+            self.assertEqual(run("remove", "train", "--connect", home.endpoint).returncode, 0)
+            wait_until("it has gone", lambda: not home.status()["datasets"])
+            self.assertEqual(self.finish(self.begin([other])), sums[1:])
+            self.assertEqual(home.status()["datasets"], [])
             for server in self.servers:
                 server.stop()
 
