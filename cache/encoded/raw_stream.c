@@ -501,6 +501,7 @@ s_join (void *policy, uint32_t number)
     job->weight = 1 + WEIGHT_MORE;
     self->by_number [number] = self->jobs [self->job_count++] = job;
     s_take_in_residents (self, job);
+    s_pass_begin (self, job);
 }
 
 //  What was in no other supply leaves with the sweep that follows.

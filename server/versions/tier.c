@@ -767,6 +767,9 @@ tier_next (tier_t *self, raw_read_t *read)
 {
     assert (self->magic == TIER_MAGIC);
     s_notice_merges (self);
+    //  Until a draw that is under way is told to the pool, its sample still counts as open.
+    if (self->policy == RAW_STREAM && self->drawing_count > 0)
+        return false;
     return raw_pool_next (self->pool, read);
 }
 
