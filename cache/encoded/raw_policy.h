@@ -43,6 +43,7 @@ struct raw_policy_ops {
     void (*epoch_begin) (void *policy, uint32_t job);
     void (*pace) (void *policy, uint32_t job, double speed);
     void (*share_out) (void *policy);
+    void (*give_back) (void *policy, uint32_t job, uint32_t id);
     const supply_t *(*supply) (const void *policy, uint32_t job);
 };
 

@@ -191,6 +191,13 @@ raw_pool_pace (raw_pool_t *self, uint32_t job, double speed)
 }
 
 void
+raw_pool_give_back (raw_pool_t *self, uint32_t job, uint32_t id)
+{
+    if (self->options.ops->give_back)
+        self->options.ops->give_back (self->policy, job, id);
+}
+
+void
 raw_pool_share_out (raw_pool_t *self)
 {
     if (self->options.ops->share_out)

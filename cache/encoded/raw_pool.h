@@ -110,6 +110,9 @@ void raw_pool_leave (raw_pool_t *self, uint32_t job);
 void raw_pool_epoch_begin (raw_pool_t *self, uint32_t job);
 //  How fast it draws, in samples for each one of the fastest job: 0 .. 1.  At first 1.
 void raw_pool_pace (raw_pool_t *self, uint32_t job, double speed);
+//  The sample leaves the job's supply, though the job may need it: a later pass brings it back.  It stays
+//  resident until it is drawn.
+void raw_pool_give_back (raw_pool_t *self, uint32_t job, uint32_t id);
 //  A job with far more than its part gives some back, which may leave.  Call it after each draw.
 void raw_pool_share_out (raw_pool_t *self);
 //  The job's supply, in an order that any call may change.  O(1).

@@ -579,6 +579,14 @@ s_share_out (void *policy)
     }
 }
 
+static void
+s_give_back_taken (void *policy, uint32_t number, uint32_t id)
+{
+    stream_t *self = policy;
+    if (!self->hold && self->supplies [id])
+        s_give_back (self, self->by_number [number], id);
+}
+
 static const supply_t *
 s_supply (const void *policy, uint32_t number)
 {
@@ -715,6 +723,7 @@ const raw_policy_ops_t raw_stream_ops = {
     .epoch_begin = s_epoch_begin,
     .pace = s_pace,
     .share_out = s_share_out,
+    .give_back = s_give_back_taken,
     .supply = s_supply,
     .next = s_next,
     .stays = s_stays,

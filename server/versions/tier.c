@@ -739,10 +739,24 @@ tier_pick (tier_t *self, consumer_t *const *consumers, size_t count)
     return s_redirect (&pick, id);
 }
 
+//  What one tenant takes does not stay in memory for another: it would be in the way of what the first one
+//  needs (a fast job beside another tenant's slow one, memory for 200 samples: 5,280 samples in place of
+//  8,700).
+static void
+s_take_from_tenants (tier_t *self, uint32_t id)
+{
+    uint32_t tenant = self->by_number [self->drawing [0]]->tenant;
+    for (size_t place = 0; place < self->job_count; place++)
+        if (self->consumers [place]->tenant != tenant)
+            raw_pool_give_back (self->pool, self->consumers [place]->sampler_job, id);
+}
+
 tier_taken_t
 tier_take (tier_t *self, uint32_t id)
 {
     assert (self->magic == TIER_MAGIC);
+    if (self->drawing_count > 0)
+        s_take_from_tenants (self, id);
     s_settle_draw (self, id);
     tier_taken_t taken = TIER_ABSENT;
     if (raw_pool_take (self->pool, id))

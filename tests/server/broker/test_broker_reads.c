@@ -30,14 +30,14 @@ typedef struct {
     { .batch_size = 20, .slots = 8, .sample_us = pace_us, .order = SAMPLER_ORDER_PRIVATE }
 
 static const plan_t s_plans [] = {
-    { "one job", RAW_STREAM, 200, { JOB (100, 0, 0) }, 1.005, 1.026, 0.016 },
+    { "one job", RAW_STREAM, 200, { JOB (100, 0, 0) }, 1.0, 1.026, 0.016 },
     { "three equal jobs", RAW_STREAM, 200, { JOB (100, 0, 0), JOB (100, 0, 0), JOB (100, 0, 0) },
         0.325, 0.38, 0.012 },
     { "three paces", RAW_STREAM, 200, { JOB (60, 0, 0), JOB (100, 0, 0), JOB (150, 0, 0) },
-        0.515, 0.54, 0.12 },
-    { "overlapping data", RAW_STREAM, 200, { JOB (100, 0, 700), JOB (100, 300, 1000) }, 0.722, 0.76, 0.042 },
-    { "apart", RAW_STREAM, 200, { JOB (100, 0, 500), JOB (100, 500, 1000) }, 1.008, 1.036, 0.048 },
-    { "private", RAW_STREAM, 600, { PRIVATE (100), PRIVATE (100) }, 0.82, 0.91, 0.024 },
+        0.455, 0.51, 0.03 },
+    { "overlapping data", RAW_STREAM, 200, { JOB (100, 0, 700), JOB (100, 300, 1000) }, 0.70, 0.76, 0.025 },
+    { "apart", RAW_STREAM, 200, { JOB (100, 0, 500), JOB (100, 500, 1000) }, 0.95, 1.036, 0.02 },
+    { "private", RAW_STREAM, 600, { PRIVATE (100), PRIVATE (100) }, 0.80, 0.91, 0.024 },
     { "redox", RAW_REDOX, 300, { JOB (100, 0, 0) }, 1.49, 1.65, 0.012 },
     { "direct", RAW_DIRECT, 200, { JOB (100, 0, 0) }, 1.0, 1.004, 1.004 }
 };
