@@ -25,8 +25,9 @@
 //
 //  Small pools.  Jobs out of step divide the pool: a supply holds fewer pieces, and samples of one piece
 //  would come nearer to each other in the order.  So pieces are smaller then: at least PIECES_LEAST of them
-//  fill a part (four speeds, 128,000 samples, memory for 2 %: the same pairs come near each other again in
-//  the next epoch 1.25 times as often as by chance with pieces of 8, 1.05 times with pieces of 3).
+//  fill a part, but none has fewer than PIECE_LEAST samples (four speeds, 128,000 samples, memory for 2 %:
+//  the same pairs come near each other again in the next epoch 1.25 times as often as by chance with pieces
+//  of 8, 1.05 times with pieces of 3).
 //
 //  Room is counted in samples, not in bytes: otherwise a large sample in memory would leave room for fewer
 //  others and be drawn sooner.  The count is such that the samples stay below the limit almost surely
@@ -61,7 +62,7 @@
 
 enum {
     RAMP_PIECES = 16,
-    PIECES_LEAST = 192,
+    PIECES_LEAST = 192, PIECE_LEAST = 3,
     GIVERS = 2,                         //  random residents that a draw looks at
     LOOKS = 16, LOOKS_FEW = 128, LOOKS_STARVING = 1024  //  8 samples a piece: 6 us .. 0.4 ms, at 50 ns for a
                                                         //  look-up
@@ -298,12 +299,12 @@ s_parts (const stream_t *self)
     return s_least (parts, self->job_count);
 }
 
-//  At least PIECES_LEAST pieces fill a part of the pool.
+//  At least PIECES_LEAST pieces fill a part of the pool, unless they would be too small to be worth a read.
 static uint32_t
 s_piece_of (const stream_t *self)
 {
     uint64_t parts = s_parts (self), piece = parts > 1? self->capacity / (PIECES_LEAST * parts): self->piece;
-    return piece > 1? (uint32_t) s_least (piece, self->piece): 1;
+    return (uint32_t) s_least (piece > PIECE_LEAST? piece: PIECE_LEAST, self->piece);
 }
 
 static void

@@ -34,7 +34,7 @@ static const plan_t s_plans [] = {
     { "three equal jobs", RAW_STREAM, 200, { JOB (100, 0, 0), JOB (100, 0, 0), JOB (100, 0, 0) },
         0.325, 0.38, 0.012 },
     { "three paces", RAW_STREAM, 200, { JOB (60, 0, 0), JOB (100, 0, 0), JOB (150, 0, 0) },
-        0.455, 0.51, 0.03 },
+        0.5, 0.535, 0.03 },
     { "overlapping data", RAW_STREAM, 200, { JOB (100, 0, 700), JOB (100, 300, 1000) }, 0.70, 0.76, 0.025 },
     { "apart", RAW_STREAM, 200, { JOB (100, 0, 500), JOB (100, 500, 1000) }, 0.95, 1.036, 0.02 },
     { "private", RAW_STREAM, 600, { PRIVATE (100), PRIVATE (100) }, 0.80, 0.91, 0.024 },
