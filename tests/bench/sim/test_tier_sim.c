@@ -278,7 +278,7 @@ test_all_in_memory (void **state)
     tier_result_clear (&result);
 }
 
-//  Jobs of different speed: what single reads there are come late in an epoch, and each has a tenth.
+//  Jobs of different speed: each single read has a tenth of an epoch, and every sixteenth a reason.
 static void
 test_says_when_reads_are_single (void **state)
 {
@@ -286,7 +286,7 @@ test_says_when_reads_are_single (void **state)
     const tier_plan_job_t jobs [] = { { 1, 0, 6, 0, 1 }, { .6, 0, 3, 0, 1 } };
     tier_plan_t plan = {
         .policy = RAW_STREAM, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8,
-        .memory = 0.08, .cache = 0.02, .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = jobs,
+        .memory = 0.02, .cache = 0.02, .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = jobs,
         .job_count = 2
     };
     tier_result_t result = tier_run (&plan, 1, 2, NULL);
@@ -295,10 +295,9 @@ test_says_when_reads_are_single (void **state)
         singles += result.singles_by_tenth [tenth];
     for (int reason = 0; reason < TIER_SINGLE_REASONS; reason++)
         reasons += result.reasons [reason];
-    assert_true (result.singles > 1000);
+    assert_true (result.singles > 300);
     assert_int_equal (singles, result.singles);
     assert_int_equal (reasons, (singles + TIER_SINGLE_EVERY - 1) / TIER_SINGLE_EVERY);
-    assert_true (result.singles_by_tenth [9] > result.singles_by_tenth [4]);
     tier_result_clear (&result);
 }
 
