@@ -213,7 +213,7 @@ s_parse (change_t *self, const option_table_t *table, int argc, char **argv, opt
 
 //  Those of data sets stand in `tureen serve` (options.h).
 static const char *const s_of_datasets [] = { "field", "extensions", "on-bad", "jpeg-warnings", "tier",
-    "piece", "listing", "allow-empty", "classes-from" };
+    "piece", "listing", "keep", "allow-empty", "classes-from" };
 
 static const option_row_t s_add_rows [] = {
     COMMAND_SERVER_ROWS (change_t, options),

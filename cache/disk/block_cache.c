@@ -441,8 +441,8 @@ s_remove_oldest (block_cache_t *self)
     return is_removed;
 }
 
-static uint64_t
-s_room (const block_cache_t *self)
+uint64_t
+block_cache_room (const block_cache_t *self)
 {
     return self->bytes < self->bytes_max? self->bytes_max - self->bytes: 0;
 }
@@ -451,16 +451,16 @@ uint64_t
 block_cache_room_make (block_cache_t *self, uint64_t bytes)
 {
     bool is_over = self->bytes > self->bytes_max;
-    if ((s_room (self) >= bytes && !is_over) || clock_now_ms () < self->full_until_ms)
-        return s_room (self);
-    while (s_room (self) < bytes || self->bytes > self->bytes_max)
+    if ((block_cache_room (self) >= bytes && !is_over) || clock_now_ms () < self->full_until_ms)
+        return block_cache_room (self);
+    while (block_cache_room (self) < bytes || self->bytes > self->bytes_max)
         if (!s_remove_oldest (self)) {
             //  A server that was killed has left too large a number.
             s_count_again (self);
             self->full_until_ms = clock_now_ms () + LOOK_AGAIN_MS;
             break;
         }
-    return s_room (self);
+    return block_cache_room (self);
 }
 
 

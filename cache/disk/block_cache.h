@@ -85,6 +85,7 @@ typedef struct block_cache_request {
     block_cache_t *cache;               //  lent until block_cache_close
     struct block_data *data;            //  the same
     uint64_t owner;                     //  of the units (block_data.h); 0: none
+    bool is_modest;                     //  other data sets stay
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
     size_t bytes;                       //  the last one may be short
@@ -175,6 +176,7 @@ int block_cache_head_write (int sums, const block_cache_head_t *head);
 uint64_t block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores);
 //  Measures all that is in the folder; 0 or -errno.
 int block_cache_room_count (block_cache_t *self);
+uint64_t block_cache_room (const block_cache_t *self);
 //  Removes what no server uses until there are so many bytes of room, or as many as there can be; returns
 //  the room.
 uint64_t block_cache_room_make (block_cache_t *self, uint64_t bytes);

@@ -360,9 +360,10 @@ s_first_unit (const block_data_t *self, uint64_t offset, uint64_t bytes)
 
 //  For the units from `at` bytes of the range on; they have no owner.
 static block_cache_request_t
-s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
+s_request (block_data_t *self, uint64_t first_unit, uint64_t bytes, uint64_t at)
 {
-    size_t left = bytes - at, most = (size_t) CHUNK * UNIT, now = left < most? left: most;
+    uint64_t left = bytes - at;
+    size_t most = (size_t) CHUNK * UNIT, now = left < most? (size_t) left: most;
     return (block_cache_request_t) { .data = self, .first = first_unit + at / UNIT,
         .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
@@ -394,7 +395,8 @@ s_look (block_cache_request_t *request)
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
 //  thread or another server may have dropped it since its checksum was read, and stored it again: then the
 //  checksum is the same, and the bytes match it when they are read once more, under the lock that drops and
-//  stores take.  Otherwise the unit is damaged, and is dropped.
+//  stores take.  Otherwise the unit is damaged, and is dropped; one with an owner may be another owner's, and
+//  stays.
 static bool
 s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
 {
@@ -406,7 +408,7 @@ s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, 
     bool is_good = is_here
         && s_read (self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
         && s_sum (unit, request->owner, memory, bytes) == sum;
-    if (is_here && !is_good) {
+    if (is_here && !is_good && !request->owner) {
         s_drop (self, unit, 1);
         block_cache_found_damage (self->cache);
     }
@@ -658,20 +660,24 @@ s_work_drop (block_cache_request_t *request)
     }
     s_drop (self, request->first, request->count);
     block_cache_end (self->cache);
+    request->is_good = true;
 }
 
-void
-block_data_drop (block_data_t *self, uint64_t offset, size_t bytes)
+bool
+block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
-    for (size_t at = 0; at < bytes;) {
+    bool is_good = true;
+    for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_drop;
         request.is_change = true;
         if (!block_cache_do (self->cache, &request))
-            return;
+            return false;
+        is_good = is_good && request.is_good;
         at += request.bytes;
     }
+    return is_good;
 }
 
 bool
@@ -779,8 +785,10 @@ s_store_units (block_cache_request_t *request, block_cache_head_t *head)
         missing += !request->sums [index];
     if (missing == 0)
         return 0;
-    uint64_t wanted = missing * UNIT + STEP_BYTES, room = block_cache_room_make (self->cache, wanted);
-    block_cache_set_full (self->cache, room < wanted);
+    uint64_t wanted = missing * UNIT + STEP_BYTES, room = request->is_modest? block_cache_room (self->cache):
+        block_cache_room_make (self->cache, wanted);
+    if (!request->is_modest)
+        block_cache_set_full (self->cache, room < wanted);
     if (room < STEP_BYTES + UNIT)
         return 1;
     size_t most = room < wanted? (size_t) ((room - STEP_BYTES) / UNIT): missing;
@@ -829,9 +837,9 @@ s_work_store (block_cache_request_t *request)
         block_cache_failed (cache, rc);
 }
 
-void
-block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
-    const uint8_t *memory)
+static void
+s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const uint8_t *memory,
+    bool is_modest)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
@@ -839,6 +847,7 @@ block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, siz
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
         request.owner = owner;
+        request.is_modest = is_modest;
         request.memory = (uint8_t *) memory + at;
         request.is_change = true;
         if (!block_cache_do (self->cache, &request) || !request.is_good)
@@ -852,5 +861,20 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
 {
     if (is_afresh)
         block_data_drop (self, offset, bytes);
-    block_data_store_owned (self, 0, offset, bytes, memory);
+    s_keep (self, 0, offset, bytes, memory, false);
+}
+
+void
+block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
+    const uint8_t *memory)
+{
+    s_keep (self, owner, offset, bytes, memory, false);
+}
+
+bool
+block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory)
+{
+    block_data_drop (self, offset, bytes);
+    s_keep (self, 0, offset, bytes, memory, true);
+    return block_data_has (self, offset, bytes);
 }

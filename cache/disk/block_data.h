@@ -74,15 +74,18 @@ block_data_units (size_t bytes)
 //  and are replaced.
 void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory,
     bool is_afresh);
-//  The same for a range with an *owner*, a number other than 0 that stands for what its bytes are: bytes that
-//  were stored for another owner are damaged for this one.  So a range may come to belong to another file at
-//  any time.  A read is of all of the range, or false.
+//  The same for a range with an *owner*, a number other than 0 that stands for what its bytes are.  What was
+//  stored for another owner is not here for this one, and is replaced.  A read is of all of the range, or
+//  false.
 bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     uint8_t *memory);
 void block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
-//  Gives the range up: it may be wrong, or belongs elsewhere.
-void block_data_drop (block_data_t *self, uint64_t offset, size_t bytes);
+//  Keeps all of the range afresh if there is room without removing other data sets; else false.
+bool block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory);
+//  Gives the range up: it may be wrong, or belongs elsewhere.  False: the disk does not answer, or another
+//  server has the lock for long, so that it may still take room.
+bool block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether any unit of the range is here, as far as is known without reading it.
 bool block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether all of the range is here, as far as is known without reading it.

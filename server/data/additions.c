@@ -505,14 +505,14 @@ s_same_fields (const options_dataset_t *ours, const options_dataset_t *theirs)
 static const char *
 s_difference (const options_dataset_t *ours, const options_dataset_t *theirs)
 {
-    const char *tier = ours->tier? ours->tier: "stream";
+    const char *tier = ours->tier? ours->tier: "stream", *keep = ours->keep? ours->keep: "far";
     return !s_same_fields (ours, theirs)? "field": !s_same_text (ours->extensions, theirs->extensions)?
         "extensions": ours->bad_is_fatal != theirs->bad_is_fatal? "on-bad":
         ours->allow_empty != theirs->allow_empty? "allow-empty":
         !s_same_text (ours->classes_from, theirs->classes_from)? "classes-from":
         ours->jpeg_warnings_max != theirs->jpeg_warnings_max? "jpeg-warnings":
         strcmp (tier, theirs->tier? theirs->tier: "stream")? "tier": ours->piece != theirs->piece? "piece":
-            NULL;
+            strcmp (keep, theirs->keep? theirs->keep: "far")? "keep": NULL;
 }
 
 //  Whether it is what is wanted.  real: the path without links; NULL: not known.  False: refusal says what

@@ -65,13 +65,16 @@ s_open_catalogue (const served_sets_t *self, served_t *served, progress_t *progr
     size_t error_bytes)
 {
     const options_dataset_t *wanted = &served->wanted;
+    const char *keep = wanted->keep? wanted->keep: "far";
     catalogue_field_t fields [OPTIONS_FIELDS_MAX];
     for (size_t field = 0; field < wanted->field_count; field++)
         fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
             .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
     catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
         .field_count = wanted->field_count, .cache = self->blocks, .list_anew = wanted->list_anew,
-        .allow_empty = wanted->allow_empty, .classes_of = served->classes_of, .progress = progress };
+        .keep = strcmp (keep, "yes") == 0? CATALOGUE_KEEP_ALL: strcmp (keep, "no") == 0? CATALOGUE_KEEP_NONE:
+            CATALOGUE_KEEP_FAR, .allow_empty = wanted->allow_empty, .classes_of = served->classes_of,
+        .progress = progress };
     progress->subject = wanted->name;
     int rc = catalogue_open (&served->source.catalogue, &options, error, error_bytes);
     progress_clear (progress);
@@ -139,13 +142,14 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
     char size [32];
     const char *name = served->wanted.name, *folder = self->options->blocks_folder;
     if (blocks && !block_data_is_aside (blocks))
-        fprintf (out, "data set '%s': kept in %s, which has %s of it\n", name, folder,
+        fprintf (out, "data set '%s': kept in %s, which takes %s for it\n", name, folder,
             served_size_text (block_data_held_bytes (blocks), size, sizeof size));
     else
-    if (rc == -CATALOGUE_BESIDE)
-        fprintf (out, "data set '%s' is not kept in %s, since both are on one file system\n", name, folder);
+    if (rc == -CATALOGUE_NOT_KEPT && !served->wanted.keep)
+        fprintf (out, "data set '%s' is not kept in %s, since it is on no network file system; with --keep "
+            "%s=yes it is\n", name, folder, name);
     else
-    if (rc)
+    if (rc && rc != -CATALOGUE_NOT_KEPT)
         fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, folder,
             rc == -EAGAIN? "its disk does not answer; start the server again when it does":
             rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
@@ -1030,19 +1034,6 @@ s_tell_of_proxies (const served_sets_t *self)
     }
 }
 
-//  Whether the cache on the local disk has a data set to keep.
-static bool
-s_keeps_any (const served_sets_t *self)
-{
-    bool keeps_any = false;
-    uint64_t held;
-    for (size_t index = 0; index < self->devices.count; index++)
-        keeps_any = keeps_any || device_is_store (self->devices.all [index]);
-    for (size_t index = 0; index < self->count; index++)
-        keeps_any = keeps_any || dataset_source_is_kept (&self->all [index]->source, &held);
-    return keeps_any;
-}
-
 void
 served_warn (const served_sets_t *self)
 {
@@ -1051,9 +1042,6 @@ served_warn (const served_sets_t *self)
     bool has_packs = budget_reads_max (self->broker) > 0;
     s_tell_of_proxies (self);
     s_warn_of_memory (options, has_packs);
-    if (options->blocks_folder && !s_keeps_any (self))
-        printf ("warning: --block-cache does nothing: it is for object stores and for folders of other file "
-            "systems, and no data set is in one\n");
     if (options->raw_is_given && !has_packs)
         printf ("warning: --raw does nothing: it is for packs, and no data set is one\n");
     if (options->rows_folder && options->rows_bytes == 0)

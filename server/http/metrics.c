@@ -71,7 +71,7 @@ static const row_t s_server [] = {
     { "log_lines_lost", true, "log_lines_lost", "Log lines that were lost because the log was not read.",
         NULL, NULL },
     { "restarts", true, "restarts", "How often the supervisor has started the server again.", NULL, NULL },
-    { "block_cache_bytes", false, "block_cache.bytes", "What the cache of stores takes of the disk.", NULL,
+    { "block_cache_bytes", false, "block_cache.bytes", "What the cache on the local disk takes of it.", NULL,
         NULL },
     { "block_cache_limit_bytes", false, "block_cache.bytes_max", "The most that it may take.", NULL, NULL },
     { "block_cache_aside", false, "block_cache.aside", "1 while its disk does not answer in time.", NULL,

@@ -690,18 +690,16 @@ static const option_row_t s_rows [] = {
         "settings from a ZPL file, by these names; what the command line says wins,\n"
         "data sets, fields and users add up" },
     { "field", "NAME.FIELD=mask:DIR, NAME.FIELD=image:DIR, NAME.FIELD=file:DIR", NAMED (ROLE_FIELD),
-        "each sample has a second file, in DIR under the same name but for the\n"
-        "extension: the field FIELD (letters, digits, '_'); masks keep their values;\n"
-        "at most 7", .heading = "Of a data set NAME, each as often as needed:" },
+        "each sample has a second file, in DIR under the same name but for the extension: the\n"
+        "field FIELD (letters, digits, '_'); masks keep their values; at most 7",
+        .heading = "Of a data set NAME, each as often as needed:" },
     { "extensions", "NAME=.wav,.flac", .role = ROLE_OF_DATASET, OPTION_CALL (s_take_extensions),
         "which files are samples (default: torchvision's image extensions)" },
     { "on-bad", "NAME=drop|fail", OF_DATASET (bad_is_fatal),
-        "samples that cannot be read leave the data (drop, the default), or\n"
-        "end the jobs that have such a sample in their data (fail)",
-        .choices = OPTION_CHOICES ("drop", "fail") },
+        "samples that cannot be read leave the data (drop, the default), or end the jobs that\n"
+        "have such a sample in their data (fail)", .choices = OPTION_CHOICES ("drop", "fail") },
     { "jpeg-warnings", "NAME=N", OF_DATASET (jpeg_warnings_max),
-        "a JPEG that libjpeg warns of more than N times is bad (default: any number\n"
-        "is read)", 0, 999999999 },
+        "a JPEG that libjpeg warns of more than N times is bad (default: all are read)", 0, 999999999 },
     { "tier", "NAME=stream|redox|direct", OF_DATASET (tier),
         "how a pack is read: stream: whole pieces in random order, shared by jobs in step\n"
         "(default); redox: as the Redox paper has it; direct: sample by sample",
@@ -711,10 +709,12 @@ static const option_row_t s_rows [] = {
     { "listing", "NAME=kept|anew", OF_DATASET (list_anew),
         "objects of a store: as the list in the block cache says, if there is one (kept,\n"
         "the default), or listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
+    { "keep", "NAME=far|yes|no", OF_DATASET (keep),
+        "files are kept in the block cache: if their file system is a network's (far, the\n"
+        "default), in any case (yes), or not (no)", .choices = OPTION_CHOICES ("far", "yes", "no") },
     { "allow-empty", "NAME=no|yes", OF_DATASET (allow_empty),
         "yes: a class folder without a sample is a class, as in ImageFolder (allow_empty=True),\n"
-        "so that labels are those of other splits (default: an error)",
-        .choices = OPTION_CHOICES ("no", "yes") },
+        "so labels are those of other splits (default: an error)", .choices = OPTION_CHOICES ("no", "yes") },
     { "classes-from", "NAME=DATASET", OF_DATASET (classes_from),
         "labels are the numbers that the data set DATASET gives to classes of these names\n"
         "(default: NAME's own classes are numbered)" },
@@ -819,7 +819,7 @@ s_set_option (void *target, const option_row_t *row, char *value, char error [OP
         && row->role != ROLE_OF_TENANT;
     if (self->is_added && !is_of_data)
         return s_fail (self, "%s: this is set when a server starts; with a data set there may be field, "
-            "extensions, on-bad, jpeg-warnings, tier, piece, listing, allow-empty, classes-from and "
+            "extensions, on-bad, jpeg-warnings, tier, piece, listing, keep, allow-empty, classes-from and "
             "tenant-datasets", row->name);
     if (row->role != ROLE_COMMAND_LINE)
         return s_set (self, row, value);

@@ -7,7 +7,8 @@
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR, mask:DIR or file:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
- *      listing NAME=kept or anew   allow-empty NAME=no or yes   classes-from NAME=DATASET
+ *      listing NAME=kept or anew   keep NAME=far, yes or no   allow-empty NAME=no or yes
+ *      classes-from NAME=DATASET
  *  and of operations of the operator's own (repeatable):
  *      operation NAME=COMMAND   operation-memory BYTES   operation-seconds N
  *  and of users and tenants, those with a NAME repeatable:
@@ -73,6 +74,7 @@ typedef struct {
     bool allow_empty;           //  a class folder without a sample is a class
     char *classes_from;         //  the data set by the classes of which labels are numbered; NULL: its own
     bool list_anew;             //  objects of a store, though a list is kept
+    const char *keep;           //  "far", "yes" or "no", static; NULL: not given, means far
     uint32_t jpeg_warnings_max; //  UINT32_MAX: no limit
     const char *tier;           //  "stream", "redox" or "direct", static; NULL: not given, means stream
     uint32_t piece;             //  0: as the cost model says

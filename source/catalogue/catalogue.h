@@ -49,6 +49,13 @@ typedef struct {
     const char *path;
 } catalogue_field_t;
 
+//  Which files the cache on the local disk keeps.
+typedef enum {
+    CATALOGUE_KEEP_FAR,                 //  those of a network file system
+    CATALOGUE_KEEP_ALL,
+    CATALOGUE_KEEP_NONE
+} catalogue_keep_t;
+
 typedef struct {
     const char *path;
     const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL:
@@ -61,8 +68,9 @@ typedef struct {
     bool index_only;            //  of a pack: does not open its volumes, because the caller reads them by
                                 //  itself (pack_scan.h); then do not call catalogue_read or
                                 //  pack_volume_descriptor
-    block_cache_t *cache;       //  what is read of a store, or of a folder on another file system, is kept
-                                //  there; lent for the catalogue's life; NULL: nowhere
+    block_cache_t *cache;       //  what is read of a store, or of files as keep says, is kept there; lent for
+                                //  the catalogue's life; NULL: nowhere
+    catalogue_keep_t keep;
     bool list_anew;             //  objects are listed anew, though a list is kept there
     bool is_to_pack;            //  in a store, a key with an empty part ("a//b") is refused: no folder of a
                                 //  pack has that name
@@ -126,13 +134,13 @@ char *catalogue_url (const catalogue_t *self, uint32_t id, size_t field);
 const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t field);
 //  Where the field's objects or files are kept on the local disk, lent; NULL: nowhere, and *rc_p is 0 (no
 //  cache, a pack (pack.h), or all files are empty), -ENODATA (the store gives an object no ETag),
-//  -CATALOGUE_BESIDE, -EAGAIN (the disk did not answer when the list of files was wanted), or why not
-//  (block_data_open).
+//  -CATALOGUE_NOT_KEPT, -EAGAIN (the disk did not answer when the list of files was wanted), -EFBIG (also:
+//  too many files for the list), or why not (block_data_open).
 block_data_t *catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p);
-//  The files lie on the file system of the local disk's cache itself: nothing is gained by keeping them
-//  there.
-enum { CATALOGUE_BESIDE = EXDEV };
-//  Where the sample's object or file begins there.
+//  By `keep` its files are not to be kept.
+enum { CATALOGUE_NOT_KEPT = EXDEV };
+//  Where the sample's object or file begins there; CATALOGUE_NO_PLACE: nowhere, for want of room in the list.
+#define CATALOGUE_NO_PLACE UINT64_MAX
 uint64_t catalogue_place (const catalogue_t *self, uint32_t id, size_t field);
 //  The owner of its bytes there (block_data.h), of a file.
 uint64_t catalogue_owner (const catalogue_t *self, uint32_t id, size_t field);

@@ -1051,7 +1051,7 @@ catalogue_listing_finish (draft_t *draft)
             catalogue_listing_keep (&field->listing, field->list_blocks, time (NULL));
         store_listing_clear (&field->listing);
         if (rc == 0 && !field->store && draft->cache)
-            rc = catalogue_places_find (draft, number);
+            catalogue_places_find (draft, number);
     }
     return rc;
 }

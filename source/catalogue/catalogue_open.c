@@ -53,6 +53,7 @@ s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_an
     draft->labels = options->labels;
     draft->index_only = options->index_only;
     draft->cache = options->cache;
+    draft->keep = options->keep;
     draft->list_anew = list_anew;
     draft->progress = options->progress;
     draft->is_to_pack = options->is_to_pack;
@@ -257,7 +258,7 @@ s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent 
     struct stat status;
     if (fstatat (dirfd (folder), item->d_name, &status, 0) != 0)
         return errno == ENOENT || errno == ELOOP || errno == ENOTDIR? 0: -errno;
-    if (search->field->tags)
+    if (search->field->tags && S_ISREG (status.st_mode))
         search->field->tags [id] = catalogue_places_tag (&status);
     return S_ISREG (status.st_mode)? s_match (search, (uint32_t) id, item->d_name, (uint64_t) status.st_size):
         0;

@@ -14,23 +14,29 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 #include <xxhash.h>
 
-#define LIST_MAGIC UINT64_C (0x3130736c70656574)        //  "teepls01"
-#define LIST_BYTES (UINT64_C (1) << 30)                 //  of the list's space: 33 million files
+#define LIST_MAGIC UINT64_C (0x3230736c70656574)        //  "teepls02"
+#define SLOT_BYTES (UINT64_C (1) << 30)                 //  of a list: 33 million files
 #define SPARE_BYTES (UINT64_C (1) << 26)                //  that may be given up beside half of the space
+
+enum { SLOTS = 2 };
 
 typedef struct {
     uint64_t magic, count;
+    uint64_t serial;                    //  of the list, from 1 on; its slot
     uint64_t generation;                //  of the space
     uint64_t end;                       //  of the parts
     uint64_t hash [2];                  //  of what is behind the head
-    uint64_t zero [2];
+    uint64_t zero;
 } head_t;
 
 typedef struct {
@@ -46,13 +52,15 @@ typedef struct {
     char *name;                         //  of the data set in the cache
     block_data_t *blocks;               //  of the list; the field's
     head_t head;
+    uint64_t slot_bytes [SLOTS];        //  that a list takes there
     entry_t *entries;                   //  as they were listed
     size_t listed;
     bool *is_used;                      //  by entry
     lookup_t table;                     //  of the entries
     uint32_t *new_ids;
     size_t new_count;
-    entry_t *files;                     //  by sample
+    entry_t *files;                     //  by sample, and behind them gone ones that still take room
+    size_t gone_count;
 } places_t;
 
 
@@ -61,7 +69,8 @@ typedef struct {
 uint32_t
 catalogue_places_tag (const struct stat *status)
 {
-    int64_t time [] = { status->st_mtim.tv_sec, status->st_mtim.tv_nsec };
+    int64_t time [] = { status->st_mtim.tv_sec, status->st_mtim.tv_nsec, status->st_ctim.tv_sec,
+        status->st_ctim.tv_nsec };
     return (uint32_t) XXH3_64bits (time, sizeof time) | 1;
 }
 
@@ -94,7 +103,7 @@ catalogue_owner (const catalogue_t *self, uint32_t id, size_t field)
 }
 
 
-//  -- the list on the local disk
+//  -- the list on the local disk, which has two slots: the old list stays until the new one is whole
 
 static uint64_t
 s_units (uint64_t bytes)
@@ -102,62 +111,99 @@ s_units (uint64_t bytes)
     return block_data_next (0, bytes);
 }
 
+static uint64_t
+s_slot (uint64_t serial)
+{
+    return serial % SLOTS * SLOT_BYTES;
+}
+
 //  The count may be anything: what is on the disk is not trusted before its checksum.
 static uint64_t
 s_list_bytes (const head_t *head)
 {
-    if (head->magic != LIST_MAGIC || head->count > (LIST_BYTES - sizeof *head) / sizeof (entry_t))
+    if (head->magic != LIST_MAGIC || head->count > (SLOT_BYTES - sizeof *head) / sizeof (entry_t))
         return 0;
-    return sizeof *head + head->count * sizeof (entry_t);
+    return s_units (sizeof *head + head->count * sizeof (entry_t));
 }
 
-//  An empty one where there is none, or a damaged one.  -ENOMEM.
-static int
-s_load (places_t *self)
+//  0: there is none; else what the list takes.
+static uint64_t
+s_look (const places_t *self, size_t slot, head_t *head)
 {
     uint8_t first [BLOCK_DATA_UNIT_BYTES];
-    block_data_gap_t gap = block_data_read (self->blocks, 0, sizeof first, first);
-    head_t head;
-    memcpy (&head, first, sizeof head);
-    uint64_t bytes = gap.begin < gap.end? 0: s_list_bytes (&head);
-    self->head = (head_t) { .magic = LIST_MAGIC };
-    if (bytes == 0)
-        return 0;
-    uint8_t *memory = malloc (s_units (bytes));
+    block_data_gap_t gap = block_data_read (self->blocks, s_slot (slot), sizeof first, first);
+    memcpy (head, first, sizeof *head);
+    return gap.begin < gap.end || head->serial % SLOTS != slot? 0: s_list_bytes (head);
+}
+
+//  Takes the list in the slot if it is whole; -ENOMEM.
+static int
+s_load (places_t *self, const head_t *head)
+{
+    size_t bytes = head->count * sizeof (entry_t);
+    uint8_t *memory = malloc (s_list_bytes (head));
     if (!memory)
         return -ENOMEM;
-    gap = block_data_read (self->blocks, 0, s_units (bytes), memory);
-    XXH128_hash_t hash = XXH3_128bits (memory + sizeof head, bytes - sizeof head);
-    if (gap.begin >= gap.end && memcmp (memory, &head, sizeof head) == 0 && hash.low64 == head.hash [0]
-    &&  hash.high64 == head.hash [1]) {
-        memmove (memory, memory + sizeof head, bytes - sizeof head);
+    block_data_gap_t gap = block_data_read (self->blocks, s_slot (head->serial), s_list_bytes (head), memory);
+    XXH128_hash_t hash = XXH3_128bits (memory + sizeof *head, bytes);
+    bool is_whole = gap.begin >= gap.end && memcmp (memory, head, sizeof *head) == 0
+        && hash.low64 == head->hash [0] && hash.high64 == head->hash [1];
+    if (is_whole) {
+        memmove (memory, memory + sizeof *head, bytes);
+        free (self->entries);
         self->entries = (entry_t *) memory;
-        self->listed = head.count;
-        self->head = head;
-        return 0;
+        self->listed = head->count;
+        self->head = *head;
     }
-    free (memory);
+    else
+        free (memory);
     return 0;
 }
 
-//  As far as there is room: without it, the next server begins with an empty list.
+//  The newest list that is whole; an empty one where there is none.  -ENOMEM.
 static int
+s_load_newest (places_t *self)
+{
+    int rc = 0;
+    self->head = (head_t) { .magic = LIST_MAGIC };
+    for (size_t slot = 0; rc == 0 && slot < SLOTS; slot++) {
+        head_t head;
+        self->slot_bytes [slot] = s_look (self, slot, &head);
+        if (self->slot_bytes [slot] > 0 && head.serial > self->head.serial)
+            rc = s_load (self, &head);
+    }
+    return rc;
+}
+
+//  Writes the new list into the slot of the older one, if there is room without removing other data sets.
+//  Then the old one goes.  False: the old one stays.
+static bool
 s_save (places_t *self)
 {
-    const catalogue_t *catalogue = self->draft->self;
-    self->head.count = catalogue->sample_count;
-    uint64_t bytes = s_list_bytes (&self->head);
-    uint8_t *memory = bytes? calloc (1, s_units (bytes)): NULL;
+    head_t head = self->head;
+    head.serial++;
+    head.count = self->draft->self->sample_count + self->gone_count;
+    uint64_t bytes = s_list_bytes (&head), entries = head.count * sizeof (entry_t), place
+        = s_slot (head.serial);
+    uint8_t *memory = bytes? calloc (1, bytes): NULL;
     if (!memory)
-        return -ENOMEM;
-    memcpy (memory + sizeof self->head, self->files, bytes - sizeof self->head);
-    XXH128_hash_t hash = XXH3_128bits (memory + sizeof self->head, bytes - sizeof self->head);
-    self->head.hash [0] = hash.low64;
-    self->head.hash [1] = hash.high64;
-    memcpy (memory, &self->head, sizeof self->head);
-    block_data_store (self->blocks, 0, s_units (bytes), memory, true);
+        return false;
+    memcpy (memory + sizeof head, self->files, entries);
+    XXH128_hash_t hash = XXH3_128bits (memory + sizeof head, entries);
+    head.hash [0] = hash.low64;
+    head.hash [1] = hash.high64;
+    memcpy (memory, &head, sizeof head);
+    if (self->slot_bytes [head.serial % SLOTS] > 0)
+        block_data_drop (self->blocks, place, self->slot_bytes [head.serial % SLOTS]);
+    bool is_whole = block_data_store_modestly (self->blocks, place, bytes, memory);
     free (memory);
-    return 0;
+    uint64_t old = self->slot_bytes [self->head.serial % SLOTS];
+    if (!is_whole)
+        block_data_drop (self->blocks, place, bytes);
+    else
+    if (old > 0)
+        block_data_drop (self->blocks, s_slot (self->head.serial), old);
+    return is_whole;
 }
 
 
@@ -231,7 +277,7 @@ s_begin_anew (places_t *self)
     uint64_t live = 0;
     const catalogue_t *catalogue = self->draft->self;
     for (uint32_t id = 0; id < catalogue->sample_count; id++)
-        live += block_data_next (0, self->files [id].bytes);
+        live += s_units (self->files [id].bytes);
     if (self->head.end <= 2 * live + SPARE_BYTES)
         return false;
     self->head.generation++;
@@ -243,11 +289,43 @@ s_begin_anew (places_t *self)
     return true;
 }
 
+static int
+s_compare_places (const void *left, const void *right)
+{
+    const entry_t *a = left, *b = right;
+    return a->place < b->place? -1: a->place > b->place;
+}
+
+//  Gives up what was kept of files that have gone, or have changed, in runs.  Where the disk does not answer,
+//  or another server has its lock for long, the rest stays in the list, and a later start goes on.
+static void
+s_give_up (places_t *self, block_data_t *blocks)
+{
+    entry_t *gone = self->files + self->draft->self->sample_count;
+    size_t done = 0;
+    for (size_t item = 0; item < self->listed; item++)
+        if (!self->is_used [item] && self->entries [item].bytes > 0)
+            gone [self->gone_count++] = self->entries [item];
+    qsort (gone, self->gone_count, sizeof *gone, s_compare_places);
+    progress_step (self->draft->progress, &(progress_step_t) { .what = "giving up files that have changed",
+        .unit = "files", .total = self->gone_count }, 0);
+    for (size_t next; done < self->gone_count; done = next) {
+        uint64_t begin = gone [done].place, end = begin;
+        for (next = done; next < self->gone_count && gone [next].place == end; next++)
+            end += s_units (gone [next].bytes);
+        if (!block_data_drop (blocks, begin, end - begin))
+            break;
+        progress_tell (self->draft->progress, next, 0);
+    }
+    self->gone_count -= done;
+    memmove (gone, gone + done, self->gone_count * sizeof *gone);
+}
+
 
 //  -- opening
 
-//  The data set's address, the labels file and the field: other samples of the same folder are another data
-//  set.  The caller's; NULL: no memory.
+//  What tells which files are samples: other samples of the same folder are another data set.  The caller's;
+//  NULL: no memory.
 static char *
 s_name (const draft_t *draft, size_t field)
 {
@@ -256,7 +334,8 @@ s_name (const draft_t *draft, size_t field)
         snprintf (data, sizeof data, "%s", draft->path);
     if (!realpath (draft->self->fields [field].path, folder))
         snprintf (folder, sizeof folder, "%s", draft->self->fields [field].path);
-    return asprintf (&name, "%s\n%s\n%s", data, draft->labels? draft->labels: "", folder) < 0? NULL: name;
+    return asprintf (&name, "%s\n%s\n%s\n%s", data, draft->labels? draft->labels: "", draft->extensions?
+        draft->extensions: "", folder) < 0? NULL: name;
 }
 
 static int
@@ -272,44 +351,48 @@ s_open_space (places_t *self, field_t *field)
 }
 
 static int
+s_open_list (places_t *self, field_t *field)
+{
+    block_data_key_t key = { { 0, 0 } };
+    block_data_key_add (&key, self->name, "a list of files", SLOTS * SLOT_BYTES);
+    int rc = block_data_open (&field->list_blocks, self->draft->cache, &key, SLOTS * SLOT_BYTES);
+    self->blocks = field->list_blocks;
+    rc = rc? rc: s_load_newest (self);
+    //  What could not be read is not lost.
+    return rc? rc: block_data_is_aside (self->blocks)? -EAGAIN: 0;
+}
+
+static int
 s_make_room (places_t *self)
 {
     size_t samples = self->draft->self->sample_count;
-    self->files = calloc (samples + 1, sizeof *self->files);
+    self->files = calloc (samples + self->listed + 1, sizeof *self->files);
     self->new_ids = calloc (samples + 1, sizeof *self->new_ids);
     self->is_used = calloc (self->listed + 1, sizeof *self->is_used);
     return self->files && self->new_ids && self->is_used? 0: -ENOMEM;
 }
 
-//  -ENOMEM; or 0, with the field's blocks or the reason why it has none.
+//  0 and the field's blocks are open, unless all files are empty; or why not.
 static int
 s_open (places_t *self, field_t *field)
 {
-    block_data_key_t key = { { 0, 0 } };
-    block_data_key_add (&key, self->name, "a list of files", LIST_BYTES);
-    field->blocks_rc = block_data_open (&field->list_blocks, self->draft->cache, &key, LIST_BYTES);
-    if (field->blocks_rc)
-        return 0;
-    self->blocks = field->list_blocks;
-    //  The list that is there now would be lost.
-    if (block_data_is_aside (self->blocks)) {
-        field->blocks_rc = -EAGAIN;
-        return 0;
-    }
-    int rc = s_load (self);
+    const head_t most = { .magic = LIST_MAGIC, .count = self->draft->self->sample_count };
+    int rc = s_list_bytes (&most) == 0? -EFBIG: s_open_list (self, field);
     rc = rc? rc: s_make_room (self);
     rc = rc? rc: s_find (self);
     if (rc)
         return rc;
     s_place_new (self);
     bool is_anew = s_begin_anew (self);
-    if (self->new_count > 0 || self->listed != self->draft->self->sample_count)
-        rc = s_save (self);
-    field->blocks_rc = rc? 0: s_open_space (self, field);
-    //  What was kept of files that have gone, or have changed, is given up.
-    for (size_t item = 0; field->blocks && !is_anew && item < self->listed; item++)
-        if (!self->is_used [item] && self->entries [item].bytes > 0)
-            block_data_drop (field->blocks, self->entries [item].place, self->entries [item].bytes);
+    //  In this order: what is open is not removed to make room for others, what is given up makes room for
+    //  the list, and a start that is killed in between goes on with the old list.
+    rc = s_open_space (self, field);
+    if (field->blocks && !is_anew)
+        s_give_up (self, field->blocks);
+    bool is_changed = self->new_count > 0 || self->listed != most.count;
+    if (field->blocks && is_changed && !s_save (self))
+        for (size_t index = 0; index < self->new_count; index++)
+            self->files [self->new_ids [index]].place = CATALOGUE_NO_PLACE;
     return rc;
 }
 
@@ -330,28 +413,47 @@ s_take_tags (const draft_t *draft, size_t number)
 }
 
 bool
-catalogue_places_are_beside (const draft_t *draft, size_t field)
+catalogue_places_are_wanted (const draft_t *draft, int fd)
 {
-    struct stat status;
-    return block_cache_is_open (draft->cache)
-        && fstat (block_cache_descriptor (draft->cache), &status) == 0
-        && status.st_dev == catalogue_device (draft->self, field);
+    //  NFS, CIFS and SMB 2, FUSE and virtiofs, Ceph, Lustre, GPFS, AFS, 9P, BeeGFS, OCFS2, GFS2, vboxsf.
+    static const uint32_t far [] = { 0x6969, 0xff534d42, 0xfe534d42, 0x65735546, 0x00c36400, 0x0bd00bd0,
+        0x47504653, 0x5346414f, 0x01021997, 0x19830326, 0x7461636f, 0x01161970, 0x786f4256 };
+    struct statfs status;
+    bool is_far = false;
+    if (draft->keep != CATALOGUE_KEEP_FAR || fstatfs (fd, &status) != 0)
+        return draft->keep == CATALOGUE_KEEP_ALL;
+    for (size_t index = 0; index < sizeof far / sizeof *far; index++)
+        is_far = is_far || (uint32_t) status.f_type == far [index];
+    return is_far;
 }
 
-int
+//  A folder may have links to files elsewhere: the first one tells.
+static bool
+s_is_wanted (const draft_t *draft, size_t field)
+{
+    char path [PATH_MAX];
+    catalogue_path (draft->self, 0, field, path, sizeof path);
+    int fd = openat (draft->self->fields [field].root_fd, path, O_PATH | O_CLOEXEC);
+    bool is_wanted = fd >= 0 && catalogue_places_are_wanted (draft, fd);
+    if (fd >= 0)
+        close (fd);
+    return is_wanted;
+}
+
+void
 catalogue_places_find (draft_t *draft, size_t number)
 {
     field_t *field = &draft->self->fields [number];
-    if (s_take_tags (draft, number))
-        return catalogue_fail_memory (draft);
-    if (catalogue_places_are_beside (draft, number)) {
-        field->blocks_rc = -CATALOGUE_BESIDE;
-        return 0;
-    }
-    places_t self = { .draft = draft, .field = number, .name = s_name (draft, number) };
+    places_t self = { .draft = draft, .field = number };
+    field->blocks_rc = s_take_tags (draft, number);
+    if (field->blocks_rc == 0 && !s_is_wanted (draft, number))
+        field->blocks_rc = -CATALOGUE_NOT_KEPT;
+    if (field->blocks_rc)
+        return;
+    self.name = s_name (draft, number);
     field->places = reallocarray (NULL, draft->self->sample_count, sizeof *field->places);
-    int rc = self.name && field->places? s_open (&self, field): -ENOMEM;
-    for (uint32_t id = 0; rc == 0 && field->blocks && id < draft->self->sample_count; id++)
+    field->blocks_rc = self.name && field->places? s_open (&self, field): -ENOMEM;
+    for (uint32_t id = 0; field->blocks && id < draft->self->sample_count; id++)
         field->places [id] = self.files [id].place;
     free (self.name);
     free (self.entries);
@@ -359,5 +461,4 @@ catalogue_places_find (draft_t *draft, size_t number)
     free (self.table.slots);
     free (self.new_ids);
     free (self.files);
-    return rc? catalogue_fail_memory (draft): 0;
 }

@@ -186,6 +186,7 @@ typedef struct draft {
     const char *labels;             //  as in the options
     bool index_only;                //  as in the options
     block_cache_t *cache;           //  as in the options
+    catalogue_keep_t keep;          //  as in the options
     bool list_anew;                 //  as in the options
     bool is_to_pack;                //  as in the options
     bool allow_empty;               //  as in the options, or classes_of is given

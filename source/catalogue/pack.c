@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -660,15 +661,16 @@ s_keep_files (const draft_t *draft)
         snprintf (root, sizeof root, "%s", catalogue_root (draft->self));
     bool is_known = true;
     for (uint32_t volume = 0; volume < pack->index.volume_count; volume++) {
-        struct stat status;
+        struct stat status = { .st_size = 0 };
         is_known = is_known && fstat (pack->descriptors [volume], &status) == 0;
-        snprintf (version, sizeof version, "%u of %u, %lld.%09ld", volume, pack->index.volume_count,
-            is_known? (long long) status.st_mtim.tv_sec: 0, is_known? status.st_mtim.tv_nsec: 0);
+        snprintf (version, sizeof version, "%u of %u, %08" PRIx32, volume, pack->index.volume_count,
+            catalogue_places_tag (&status));
         block_data_key_add (&key, root, version, pack->index.volumes [volume].bytes);
     }
     uint64_t bytes = pack_volume_place (pack, pack->index.volume_count);
-    pack->blocks_rc = catalogue_places_are_beside (draft, 0)? -CATALOGUE_BESIDE: !is_known || bytes == 0?
-        -EIO: block_data_open (&pack->blocks, draft->cache, &key, bytes);
+    bool is_wanted = catalogue_places_are_wanted (draft, pack->descriptors [0]);
+    pack->blocks_rc = !is_wanted? -CATALOGUE_NOT_KEPT: !is_known || bytes == 0? -EIO: block_data_open (
+        &pack->blocks, draft->cache, &key, bytes);
 }
 
 //  Their versions; their first blocks are checked.

@@ -53,7 +53,7 @@ uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
 //  The size of a volume in a store, as it is now: 0 or -errno.
 int pack_object_bytes (const pack_t *self, uint32_t volume, uint64_t *bytes_p);
 //  Opened with a cache: where its volumes are kept on the local disk; lent.  NULL: nowhere, and *rc_p is 0
-//  (no cache), -ENODATA (the store gives a volume no ETag), -CATALOGUE_BESIDE (catalogue.h), or why not
+//  (no cache), -ENODATA (the store gives a volume no ETag), -CATALOGUE_NOT_KEPT (catalogue.h), or why not
 //  (block_data_open).
 block_data_t *pack_blocks (const pack_t *self, int *rc_p);
 //  Where the volume begins there.

@@ -210,9 +210,10 @@ s_is_file_on_disk (reader_request_t *request)
     int rc;
     block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
     size_t bytes = s_file_bytes (request);
-    if (!blocks || block_data_is_aside (blocks))
+    uint64_t began_ns = clock_now_ns (), place = blocks? catalogue_place (catalogue, request->id,
+        request->field): CATALOGUE_NO_PLACE;
+    if (place == CATALOGUE_NO_PLACE || block_data_is_aside (blocks))
         return false;
-    uint64_t began_ns = clock_now_ns (), place = catalogue_place (catalogue, request->id, request->field);
     if (request->is_afresh)
         block_data_drop (blocks, place, bytes);
     else
@@ -230,8 +231,10 @@ s_may_be_kept (const reader_request_t *request)
 {
     int rc;
     const block_data_t *blocks = catalogue_blocks (request->catalogue, request->field, &rc);
-    return blocks && !block_data_is_aside (blocks)
-        && catalogue_places_is_unchanged (request->catalogue, request->id, request->field,
+    const catalogue_t *catalogue = request->catalogue;
+    return blocks && catalogue_place (catalogue, request->id, request->field) != CATALOGUE_NO_PLACE
+        && !block_data_is_aside (blocks)
+        && catalogue_places_is_unchanged (catalogue, request->id, request->field,
             request->progress.descriptor);
 }
 

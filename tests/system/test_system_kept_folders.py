@@ -1,4 +1,4 @@
-"""Folders and packs on another file system than the cache on the local disk: what was read once comes from
+"""Folders and packs that the cache on the local disk keeps: what was read once comes from
 there, for later servers too; a file that has changed is read anew; and whatever becomes of the server, every
 epoch holds each sample once, with the right pixels."""
 import glob
@@ -14,24 +14,11 @@ from test_system_pins import take
 SAMPLES = 240
 
 
-def other_file_system(folder):
-    """A folder on another one; None: this machine has none for tests."""
-    for place in ("/dev/shm", "/var/tmp", "/run"):
-        if os.access(place, os.W_OK) and os.stat(place).st_dev != os.stat(folder).st_dev:
-            return tempfile.mkdtemp(prefix="tu-kept-", dir=place)
-    return None
-
-
 class KeptTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.root = tempfile.mkdtemp(prefix="tu-kept-", dir="/tmp")
         cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
-        cls.near = other_file_system(cls.root)
-        if not cls.near:
-            raise unittest.SkipTest("/dev/shm, /var/tmp and /run are on the file system of /tmp, or cannot "
-                                    "be written: this needs two file systems")
-        cls.addClassCleanup(shutil.rmtree, cls.near, ignore_errors=True)
         cls.made = os.path.join(cls.root, "made")
         make_folder(cls.made, SAMPLES, sizes=((200, 320), (200, 320)), seed=harness.SEED)
 
@@ -41,15 +28,16 @@ class KeptTest(unittest.TestCase):
         for number, path in enumerate(self.files()):
             os.utime(path, (1000 + number, 1000 + number))
         self.bytes = sum(os.path.getsize(path) for path in self.files())
-        self.folder = os.path.join(tempfile.mkdtemp(prefix="cache-", dir=self.near), "cache")
+        self.folder = os.path.join(tempfile.mkdtemp(prefix="cache-", dir=self.root), "cache")
 
     def files(self):
         return sorted(glob.glob(os.path.join(self.data, "*", "*.jpg")))
 
-    def serve(self, part=2.0, data=None, folder=None, **options):
+    def serve(self, part=2.0, data=None, more=("--keep", "train=yes"), **options):
         """With a cache of so much of the data; the memory has hardly any of it."""
-        value = "%s=%d" % (folder or self.folder, part * self.bytes)
-        return Server({"train": data or self.data}, cache="3M", arguments=("--block-cache", value), **options)
+        value = "%s=%d" % (self.folder, part * self.bytes)
+        return Server({"train": data or self.data}, cache="3M", arguments=("--block-cache", value, *more),
+                      **options)
 
     def plain(self, data=None):
         """What a server without a cache delivers of the data as they are now."""
@@ -107,7 +95,7 @@ class Folders(KeptTest):
             self.assertEqual(source, self.bytes + os.path.getsize(path))
         with open(path, "r+b") as file:
             file.write(head)
-        os.utime(path, (1007, 1007))                # as it was when the server began
+        os.utime(path, (1007, 1007))
         expected = self.plain()
         with self.serve() as server:
             self.assertEqual(take(server, 1, seed="3"), expected)
@@ -164,13 +152,13 @@ class Packs(KeptTest):
 
 
 class Told(KeptTest):
-    def test_a_folder_beside_the_cache(self):
-        beside = os.path.join(self.root, "cache-" + os.path.basename(self.data))
-        with self.serve(folder=beside) as server:
-            self.assertIn("data set 'train' is not kept in %s, since both are on one file system" % beside,
-                          server.log())
-            self.assertIn("--block-cache does nothing", server.log())
+    def test_files_of_no_network_are_not_kept_unasked(self):
+        with self.serve(more=()) as server:
+            self.assertIn("data set 'train' is not kept in %s, since it is on no network file system; with "
+                          "--keep train=yes it is" % self.folder, server.log())
             self.assertIsNone(server.status()["datasets"][0]["objects"])
+        with self.serve(more=("--keep", "train=no")) as server:
+            self.assertNotIn("not kept", server.log())
 
 
 if __name__ == "__main__":

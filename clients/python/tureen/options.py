@@ -4,8 +4,8 @@ from __future__ import annotations
 import re
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-_OF_DATASET = ("extensions", "on-bad", "jpeg-warnings", "tier", "piece", "listing", "allow-empty",
-               "classes-from")
+_OF_DATASET = ("extensions", "on-bad", "jpeg-warnings", "tier", "piece", "listing", "keep",
+               "allow-empty", "classes-from")
 _FIELD = re.compile(r"(.+)\.([^.=]+)=(image|mask|file):(.+)")
 #  Of the file of --config, of the tenants' data sets, and of where it listens nothing is compared.
 _NOT_COMPARED = ("config", "listen", "tenant-datasets")

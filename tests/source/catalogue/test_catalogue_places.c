@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "catalogue_places.h"
 #include "pattern.h"
@@ -21,6 +22,9 @@ enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, FILES = 40, CLASSES = 4, BYTES_MAX = 3 * UNIT, ROUNDS = 60, SERVERS = 2,
     ERROR_BYTES = 600
 };
+
+//  Of the space of a list.
+#define LIST_BYTES (INT64_C (1) << 31)
 
 //  A file as it was at some time.
 typedef struct {
@@ -42,22 +46,39 @@ typedef struct {
     scratch_folder_t scratch;
     server_t servers [SERVERS];
     file_t files [FILES];
+    catalogue_keep_t keep;
     uint64_t random;
     uint32_t contents;
     int64_t time;
 } world_t;
 
-//  The data lie on another file system than the cache, or on the same one.
-static bool s_is_beside;
+//  The type of the data's file system; 0: as it is.
+static uint32_t s_type;
 
-dev_t __wrap_catalogue_device (const catalogue_t *self, size_t field);
+int __real_fstatfs (int fd, struct statfs *status);
+int __wrap_fstatfs (int fd, struct statfs *status);
 
-dev_t
-__wrap_catalogue_device (const catalogue_t *self, size_t field)
+int
+__wrap_fstatfs (int fd, struct statfs *status)
 {
-    struct stat status;
-    assert_int_equal (fstat (self->fields [field].root_fd, &status), 0);
-    return s_is_beside? status.st_dev: status.st_dev + 1;
+    int rc = __real_fstatfs (fd, status);
+    if (s_type)
+        status->f_type = (__typeof__ (status->f_type)) s_type;
+    return rc;
+}
+
+//  The process ends when the first file is given up.
+static bool s_ends;
+
+bool __real_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
+bool __wrap_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
+
+bool
+__wrap_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
+{
+    if (s_ends && (int64_t) block_data_bytes (self) < LIST_BYTES)
+        _exit (77);
+    return __real_block_data_drop (self, offset, bytes);
 }
 
 static void
@@ -95,7 +116,8 @@ s_open (world_t *world, server_t *server)
     char data [100], error [ERROR_BYTES];
     snprintf (data, sizeof data, "%s/data", world->scratch.path);
     catalogue_destroy (&server->catalogue);
-    catalogue_options_t options = { .path = data, .cache = server->cache, .allow_empty = true };
+    catalogue_options_t options = { .path = data, .cache = server->cache, .keep = world->keep,
+        .allow_empty = true };
     if (catalogue_open (&server->catalogue, &options, error, sizeof error))
         fail_msg ("%s", error);
     memcpy (server->walked, world->files, sizeof world->files);
@@ -122,8 +144,8 @@ static int
 s_begin (void **state)
 {
     static world_t world;
-    world = (world_t) { .random = test_seed (), .time = 1000 };
-    s_is_beside = false;
+    world = (world_t) { .random = test_seed (), .time = 1000, .keep = CATALOGUE_KEEP_ALL };
+    s_type = 0;
     char path [200];
     if (!scratch_begin (&world.scratch))
         return -1;
@@ -318,7 +340,7 @@ test_any_order_of_changes_and_starts (void **state)
     assert_int_equal (block_cache_figures (world->servers [0].cache).damaged, 0);
 }
 
-//  Every list that is in the cache: the largest file `data` by its length.
+//  Every list that is in the cache, in both of its slots: a file `data` is one by its length.
 static void
 s_damage_lists (const world_t *world)
 {
@@ -331,10 +353,10 @@ s_damage_lists (const world_t *world)
     for (size_t index = 0; index < found.gl_pathc; index++) {
         int fd = open (found.gl_pathv [index], O_RDWR);
         assert_true (fd >= 0 && fstat (fd, &status) == 0);
-        if (status.st_size == 1 << 30) {
-            assert_int_equal (pwrite (fd, "damage", 6, 100), 6);
-            damaged++;
-        }
+        bool is_list = status.st_size == LIST_BYTES;
+        for (off_t slot = 0; is_list && slot < 2; slot++)
+            assert_int_equal (pwrite (fd, "damage", 6, (slot << 30) + 100), 6);
+        damaged += is_list;
         close (fd);
     }
     globfree (&found);
@@ -360,7 +382,7 @@ test_a_damaged_list_gives_no_file_other_bytes (void **state)
     s_read_all (world, server);
     s_read_all (world, server);
     assert_int_equal (s_here (server), FILES);
-    assert_true (block_cache_figures (server->cache).damaged > 0);
+    assert_int_equal (block_cache_figures (server->cache).damaged, 1);        //  the list alone
 }
 
 //  A folder that changes a great deal does not let the space grow without end.
@@ -410,35 +432,94 @@ test_what_has_changed_makes_room (void **state)
     assert_true (full > FILES * BYTES_MAX && held < full - (FILES - 2) * BYTES_MAX);
 }
 
-//  What lies on the cache's own file system is not kept a second time.
+//  Files of network file systems are kept, others if that is wanted.
 static void
-test_files_beside_the_cache_are_not_kept (void **state)
+test_which_files_are_kept (void **state)
 {
     world_t *world = *state;
-    s_is_beside = true;
+    //  ext4, NFS, SMB 2, FUSE
+    static const uint32_t types [] = { 0xef53, 0x6969, 0xfe534d42, 0x65735546 };
     s_start (world, &world->servers [0], 8 << 20);
-    int rc;
-    assert_null (catalogue_blocks (world->servers [0].catalogue, 0, &rc));
-    assert_int_equal (rc, -CATALOGUE_BESIDE);
+    for (catalogue_keep_t keep = CATALOGUE_KEEP_FAR; keep <= CATALOGUE_KEEP_NONE; keep++)
+        for (size_t type = 0; type < 4; type++) {
+            bool is_kept = keep == CATALOGUE_KEEP_ALL || (keep == CATALOGUE_KEEP_FAR && type > 0);
+            int rc;
+            world->keep = keep;
+            s_type = types [type];
+            s_open (world, &world->servers [0]);
+            assert_int_equal (catalogue_blocks (world->servers [0].catalogue, 0, &rc) != NULL, is_kept);
+            assert_int_equal (rc, is_kept? 0: -CATALOGUE_NOT_KEPT);
+        }
 }
 
-//  Without room nothing is kept, and nothing else changes.
+//  A cache that is full of other data in use: nothing is kept, and nothing of theirs goes.
 static void
 test_a_cache_without_room (void **state)
 {
     world_t *world = *state;
     server_t *server = &world->servers [0];
-    char path [100], lock [140];
-    s_start (world, server, BLOCK_CACHE_LEAST_BYTES);
     for (size_t file = 0; file < FILES; file++)
         s_write (world, file, BYTES_MAX);
-    s_open (world, server);
+    s_start (world, server, BLOCK_CACHE_LEAST_BYTES);
     s_read_all (world, server);
     assert_true (s_here (server) <= FILES);
-    snprintf (path, sizeof path, "%s/cache", world->scratch.path);
-    snprintf (lock, sizeof lock, "%s/usage", path);
-    assert_int_equal (access (lock, F_OK), 0);
     assert_true (block_cache_figures (server->cache).bytes <= BLOCK_CACHE_LEAST_BYTES);
+}
+
+//  A full cache, and some files that change: all others are still there.  At each bound the last units of
+//  room lie elsewhere.
+static void
+test_a_full_cache_keeps_the_others (void **state)
+{
+    world_t *world = *state;
+    server_t *server = &world->servers [0];
+    for (size_t file = 0; file < FILES; file++)
+        s_write (world, file, BYTES_MAX);
+    for (uint64_t room = 0; room < 12; room++) {
+        s_start (world, server, (FILES / 2) * (uint64_t) BYTES_MAX + (1 << 20) + room * UNIT);
+        for (int epoch = 0; epoch < 2; epoch++)
+            s_read_all (world, server);
+        size_t before = s_here (server);
+        s_stop (server);
+        s_write (world, room, BYTES_MAX);
+        s_start (world, server, (FILES / 2) * (uint64_t) BYTES_MAX + (1 << 20) + room * UNIT);
+        assert_true (s_here (server) + 1 >= before);
+        s_stop (server);
+    }
+}
+
+//  A start that is killed while it gives up what has changed: a later one goes on.
+static void
+test_a_start_that_is_killed (void **state)
+{
+    world_t *world = *state;
+    server_t *server = &world->servers [0];
+    int rc;
+    uint64_t held [2];
+    for (size_t file = 0; file < FILES; file++)
+        s_write (world, file, BYTES_MAX);
+    s_start (world, server, 8 << 20);
+    s_read_all (world, server);
+    held [0] = block_data_held_bytes (catalogue_blocks (server->catalogue, 0, &rc));
+    s_stop (server);
+    for (size_t file = 0; file < FILES; file++)
+        s_write (world, file, BYTES_MAX);
+    fflush (NULL);
+    pid_t child = fork ();
+    if (child == 0) {
+        s_ends = true;
+        s_start (world, server, 8 << 20);
+        _exit (1);
+    }
+    int status;
+    assert_int_equal (waitpid (child, &status, 0), child);
+    assert_int_equal (WEXITSTATUS (status), 77);
+    s_start (world, server, 8 << 20);
+    s_read_all (world, server);
+    s_stop (server);
+    s_start (world, server, 8 << 20);
+    held [1] = block_data_held_bytes (catalogue_blocks (server->catalogue, 0, &rc));
+    assert_in_range (held [1], held [0] / 2, held [0] + 16 * UNIT);
 }
 
 int
@@ -451,8 +532,10 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_damaged_list_gives_no_file_other_bytes, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_space_that_is_mostly_given_up_is_left, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_what_has_changed_makes_room, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_files_beside_the_cache_are_not_kept, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_which_files_are_kept, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_cache_without_room, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_full_cache_keeps_the_others, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_start_that_is_killed, s_begin, s_end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

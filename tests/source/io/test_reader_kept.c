@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include "effort.h"
 #include "reader_play.h"
-#include "catalogue_state.h"
 #include "seed.h"
 
 enum {
@@ -30,23 +29,13 @@ typedef struct {
 
 static uint64_t s_random;
 
-//  As if the data lay on another file system than the cache.
-dev_t __wrap_catalogue_device (const catalogue_t *self, size_t field);
-
-dev_t
-__wrap_catalogue_device (const catalogue_t *self, size_t field)
-{
-    struct stat status;
-    assert_int_equal (__real_fstat (self->fields [field].root_fd, &status), 0);
-    return status.st_dev + 1;
-}
-
 static void
 s_open_catalogue (kept_t *self)
 {
     char path [PATH_MAX], error [ERROR_BYTES];
     snprintf (path, sizeof path, "%s/data", self->world->scratch.path);
-    catalogue_options_t options = { .path = path, .cache = self->cache };
+    catalogue_options_t options = { .path = path, .cache = self->cache,
+        .keep = CATALOGUE_KEEP_ALL };
     if (catalogue_open (&self->catalogue, &options, error, sizeof error))
         fail_msg ("%s", error);
 }
