@@ -12,7 +12,6 @@
 #include "answer.h"
 #include "clock.h"
 #include "complain.h"
-#include "memory_answer.h"
 #include "option.h"
 #include "tureen.h"
 #include "words.h"
@@ -165,7 +164,7 @@ static void
 s_show_pins (const json_t *dataset)
 {
     char words [SENTENCE_BYTES];
-    memory_answer_dataset (dataset, words, sizeof words);
+    answer_memory_dataset (dataset, words, sizeof words);
     if (*words)
         printf ("  %s\n", words);
 }
@@ -175,7 +174,7 @@ static void
 s_show_reads (const json_t *status, const json_t *job)
 {
     char words [SENTENCE_BYTES];
-    memory_answer_job (status, job, words, sizeof words);
+    answer_memory_job (status, job, words, sizeof words);
     if (*words)
         printf ("      %s\n", words);
 }
@@ -589,7 +588,7 @@ s_show (const json_t *status)
         printf (", restarted %.0f time%s", answer_real (status, "restarts"), s_plural (status, "restarts"));
     printf ("\n");
     char words [SENTENCE_BYTES];
-    memory_answer_words (status, words, sizeof words);
+    answer_memory_words (status, words, sizeof words);
     if (*words)
         printf ("%s\n", words);
     s_show_datasets (status);

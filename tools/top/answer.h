@@ -1,5 +1,5 @@
-//  answer -- values of a server's answer to STATUS, for the commands that show it; of its sampling trees, in
-//  words.  Whatever the answer holds: what is missing counts as nothing.  No state.
+//  answer -- values of a server's answer to STATUS, for the commands that show it; of its sampling trees and of
+//  --memory, in words.  Whatever the answer holds: what is missing counts as nothing.  No state.
 #ifndef ANSWER_H
 #define ANSWER_H
 #include <stdbool.h>
@@ -43,5 +43,16 @@ void answer_tree_words (const json_t *status, double job, char *text, size_t tex
 void answer_tree_summary (const json_t *status, const json_t *dataset, char *text, size_t text_bytes);
 //  Prints the data set's trees, a line each vertex and job, as far as they are short.
 void answer_tree_print (const json_t *status, const json_t *dataset);
+
+//  ---- what --memory holds and saves: "" where the server has no --memory, or does not tell
+
+//  "memory 8.0 GB: 6.9 GB of 6.9 GB pinned (54 % of photos), 600 MB for mixing, 500 MB for prepared samples;
+//  54 % of the bytes read so far came from pins, about 41 s of reading saved".
+void answer_memory_words (const json_t *status, char *text, size_t text_bytes);
+//  Of a data set: "pinned 6.9 GB, 54 % of it; 54 % of the bytes read so far came from there (21 GB), about 41
+//  s of reading saved".
+void answer_memory_dataset (const json_t *dataset, char *text, size_t text_bytes);
+//  Of a job: "in epoch 3, 54 % of the bytes read for it came from pins, about 4.1 s of reading saved".
+void answer_memory_job (const json_t *status, const json_t *job, char *text, size_t text_bytes);
 
 #endif

@@ -13,7 +13,6 @@
 #include <curses.h>
 #include <jansson.h>
 #include "complain.h"
-#include "memory_answer.h"
 #include "option.h"
 #include "top.h"
 #include "tureen.h"
@@ -142,7 +141,7 @@ static void
 s_write_memory (const top_t *self)
 {
     char text [WORDS_BYTES];
-    memory_answer_words (self->now, text, sizeof text);
+    answer_memory_words (self->now, text, sizeof text);
     if (*text)
         printf ("  %s\n", text);
     for (size_t index = 0; index < self->view.count; index++) {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "answer.h"
-#include "memory_answer.h"
 #include "utf8.h"
 #include "words.h"
 
@@ -173,7 +172,7 @@ top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
 void
 top_view_memory (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes)
 {
-    memory_answer_job (self->now, s_job (self->now, row->job), text, text_bytes);
+    answer_memory_job (self->now, s_job (self->now, row->job), text, text_bytes);
 }
 
 void
@@ -361,7 +360,7 @@ s_put_dataset (const top_view_t *view, const json_t *dataset, const json_t *befo
         utf8_visible (reason, strlen (reason), row->words, sizeof row->words);
     else
         answer_tree_summary (view->now, dataset, row->words, sizeof row->words);
-    memory_answer_dataset (dataset, pinned, sizeof pinned);
+    answer_memory_dataset (dataset, pinned, sizeof pinned);
     if (*pinned && !*reason)
         append (row->words, sizeof row->words, "%s%s", *row->words? "; ": "", pinned);
     if (!*row->words)

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <string.h>
 #include "answer.h"
-#include "memory_answer.h"
 #include "top.h"
 
 static json_t *
@@ -308,7 +307,7 @@ memory (void **state)
     char text [300], wanted [300];
     for (size_t index = 0; index < sizeof spans / sizeof *spans; index++) {
         json_t *status = s_with_memory (spans [index].seconds, 10e6);
-        memory_answer_words (status, text, sizeof text);
+        answer_memory_words (status, text, sizeof text);
         snprintf (wanted, sizeof wanted, "memory 640 MB: 541 MB of 595 MB pinned (54 %% of photos, 0 %% of "
             "val), 20 MB for mixing, 25 MB for prepared samples; 50 %% of the bytes read so far came from "
             "pins, %s of reading saved", spans [index].words);
@@ -317,14 +316,14 @@ memory (void **state)
     }
     json_t *status = s_with_memory (41.2, 10e6), *datasets = json_object_get (status, "datasets"),
         *job = json_array_get (json_object_get (status, "jobs"), 0);
-    memory_answer_dataset (json_array_get (datasets, 0), text, sizeof text);
+    answer_memory_dataset (json_array_get (datasets, 0), text, sizeof text);
     assert_string_equal (text, "pinned 540 MB, 54 % of it; 50 % of the bytes read so far came from there "
         "(600 MB), about 41 s of reading saved");
-    memory_answer_dataset (json_array_get (datasets, 1), text, sizeof text);
+    answer_memory_dataset (json_array_get (datasets, 1), text, sizeof text);
     assert_string_equal (text, "pinned 0.0 kB, 0 % of it");
-    memory_answer_dataset (json_array_get (datasets, 2), text, sizeof text);
+    answer_memory_dataset (json_array_get (datasets, 2), text, sizeof text);
     assert_string_equal (text, "");
-    memory_answer_job (status, job, text, sizeof text);
+    answer_memory_job (status, job, text, sizeof text);
     assert_string_equal (text, "in epoch 3, 50 % of the bytes read for it came from pins, about 4.1 s of "
         "reading saved");
     //  In the lines below the tables.
@@ -343,13 +342,13 @@ memory (void **state)
     //  Nothing was read in this epoch; and without --memory nothing is said.
     status = s_with_memory (1, 0);
     job = json_array_get (json_object_get (status, "jobs"), 0);
-    memory_answer_job (status, job, text, sizeof text);
+    answer_memory_job (status, job, text, sizeof text);
     assert_string_equal (text, "");
     json_object_set_new (json_object_get (job, "reads"), "epoch_bytes", json_real (10));
     json_object_set_new (status, "memory", json_null ());
-    memory_answer_job (status, job, text, sizeof text);
+    answer_memory_job (status, job, text, sizeof text);
     assert_string_equal (text, "");
-    memory_answer_words (status, text, sizeof text);
+    answer_memory_words (status, text, sizeof text);
     assert_string_equal (text, "");
     json_decref (status);
 }
@@ -367,11 +366,11 @@ memory_of_any_form (void **state)
         assert_non_null (status);
         for (size_t room = 1; room < 120; room += 7) {
             char text [120];
-            memory_answer_words (status, text, room);
+            answer_memory_words (status, text, room);
             assert_true (strlen (text) < room);
-            memory_answer_dataset (json_array_get (json_object_get (status, "datasets"), 2), text, room);
+            answer_memory_dataset (json_array_get (json_object_get (status, "datasets"), 2), text, room);
             assert_true (strlen (text) < room);
-            memory_answer_job (status, json_array_get (json_object_get (status, "jobs"), 0), text, room);
+            answer_memory_job (status, json_array_get (json_object_get (status, "jobs"), 0), text, room);
             assert_true (strlen (text) < room);
         }
         json_decref (status);
