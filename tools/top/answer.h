@@ -1,5 +1,5 @@
-//  answer -- values of a server's answer to STATUS, for the commands that show it; of its sampling trees and of
-//  --memory, in words.  Whatever the answer holds: what is missing counts as nothing.  No state.
+//  answer -- values of a server's answer to STATUS, for the commands that show it; of its sampling trees and
+//  of --memory, in words.  Whatever the answer holds: what is missing counts as nothing.  No state.
 #ifndef ANSWER_H
 #define ANSWER_H
 #include <stdbool.h>
