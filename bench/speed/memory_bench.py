@@ -59,6 +59,7 @@ sys.path.insert(0, str(ROOT / "tests" / "system"))
 
 from object_store import ObjectStore                                    # noqa: E402
 
+DATA = ("pack", "folder", "bucket-pack", "bucket")
 CLASSES, BATCH, PICTURE = 10, 64, (96, 96)
 PHOTOGRAPH, PREPARING_RAW, PREPARING_CACHE = (480, 360), 16 << 20, 32 << 20
 SECONDS = 60.0                          # until a server listens
@@ -257,11 +258,14 @@ def main() -> int:
     parser.add_argument("--parts", default=".25,.5,.75,.9")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--jobs", default="1,4")
-    parser.add_argument("--data", default="pack,folder,bucket-pack,bucket")
+    parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--folder", help="where the data are made, and stay")
     parser.add_argument("--preparing", action="store_true")
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
+    for name in options.data.split(","):
+        if name not in DATA:
+            parser.error(f"--data {name}: give some of {', '.join(DATA)}, with commas between")
     options.binary = os.path.abspath(options.binary)
     options.samples = options.samples or (2000 if options.preparing else 9000)
     with tempfile.TemporaryDirectory(prefix="tureen-memory-", dir=options.folder and "/tmp") as made:
