@@ -63,6 +63,10 @@ static const option_row_t s_rows [] = {
         "redox, in place of --memory: how many; memory is what they take", 1, VIRTUAL_MAX },
     { "cache", "FRACTION", AT (plan.cache),
         "of the prepared cache, as a share of the samples (default: 0.02)", SHARE },
+    { "deterministic", NULL, AT (plan.is_deterministic),
+        "the shared stage has no random operations: a version serves a job in every epoch, not once" },
+    { "tenants", "N", AT (plan.tenants), "of equal weight; jobs are theirs in turn (default: 1)",
+        1, TIER_PLAN_TENANTS_MAX },
     { "epochs", "E", AT (epochs), "of one job with all the samples (default: 3), or",
         1, TIER_PLAN_EPOCHS_MAX },
     { "job", "SPEED:START:EPOCHS:FROM:TO", OPTION_CALL (s_job),
@@ -135,9 +139,10 @@ s_check_published (const tier_options_t *self, const option_result_t *result)
     if (plan->pins > 0)
         return s_complain ("--pins: does not go with --published-rng");
     if (self->job_count || option_given (&s_table, result, "sampler")
-        || option_given (&s_table, result, "cache") || plan->until > 0)
-        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache nor "
-            "--until");
+        || option_given (&s_table, result, "cache") || plan->is_deterministic || plan->tenants > 0
+        || plan->until > 0)
+        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache, "
+            "--deterministic, --tenants nor --until");
     return true;
 }
 
@@ -182,7 +187,8 @@ static bool
 s_check_table (const tier_options_t *self, const option_result_t *result)
 {
     static const char *const others [] = { "policy", "sampler", "chunk", "piece", "memory", "pins",
-        "virtual-chunks", "cache", "epochs", "job", "batch", "align", "until", "published-rng" };
+        "virtual-chunks", "cache", "deterministic", "tenants", "epochs", "job", "batch", "align", "until",
+        "published-rng" };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
         if (option_given (&s_table, result, others [index]))
             return s_complain ("--%s: does not go with --table, which has its own", others [index]);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "raw_pool.h"
 
-enum { TIER_PLAN_JOBS_MAX = 256, TIER_PLAN_EPOCHS_MAX = 100000 };
+enum { TIER_PLAN_JOBS_MAX = 256, TIER_PLAN_EPOCHS_MAX = 100000, TIER_PLAN_TENANTS_MAX = 16 };
 
 typedef enum { TIER_DSA, TIER_FOLLOW, TIER_PRIVATE } tier_sampler_t;
 
@@ -31,6 +31,8 @@ typedef struct {
     uint32_t virtual_chunks;    //  redox; 0: as many as fit into `memory`; else that is as large as they need
     double pins;                //  as a share of all samples; 0: none
     double cache;               //  of the prepared cache, as a share of all samples
+    bool is_deterministic;      //  a version serves a job in every epoch; else once
+    uint32_t tenants;           //  jobs are theirs in turn, and all have the same weight; 0: one
     uint32_t batch;
     size_t sample_bytes;        //  of each sample
     size_t align;               //  of what a read begins and ends at, and of chunks

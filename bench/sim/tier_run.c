@@ -11,6 +11,7 @@
 #include "tier_published.h"
 
 _Static_assert ((int) TIER_PLAN_JOBS_MAX <= (int) SAMPLER_JOBS_MAX, "all jobs may be there at once");
+_Static_assert ((int) TIER_PLAN_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX, "tenants have numbers");
 
 typedef enum { PLAYER_COMING, PLAYER_HERE, PLAYER_GONE } player_state_t;
 
@@ -131,6 +132,12 @@ s_read_single (simulation_t *self, uint32_t id)
 
 //  ---- coming and going
 
+static uint32_t
+s_tenants (const tier_plan_t *plan)
+{
+    return plan->tenants > 0? plan->tenants: 1;
+}
+
 static void
 s_kind_ended (void *context, void *user)
 {
@@ -146,9 +153,10 @@ s_join (simulation_t *self, player_t *player)
     bool alone = self->plan->sampler == TIER_PRIVATE;
     sampler_join_t join = { .order = alone? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED, .data = data };
     if (!self->kind)
-        self->kind = version_set_new (self->version_index, self->sampler, 1, true, &self->kind);
-    player->consumer = (consumer_t) { .kind = self->kind,
-        .sampler_job = sampler_join (self->sampler, &join) };
+        self->kind = version_set_new (self->version_index, self->sampler, 1, !self->plan->is_deterministic,
+            &self->kind);
+    player->consumer = (consumer_t) { .kind = self->kind, .sampler_job = sampler_join (self->sampler, &join),
+        .tenant = (uint32_t) (player - self->players) % s_tenants (self->plan) };
     assert (player->consumer.sampler_job != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
     version_index_join (self->version_index, &player->consumer);
@@ -393,6 +401,8 @@ s_set_up (simulation_t *self, uint64_t seed, _Atomic uint32_t *const *bins)
     size_t versions = (size_t) (plan->cache * plan->samples);
     self->version_index = version_index_new (versions > 0? versions: 1, random_next (&self->random));
     version_index_on_kind_end (self->version_index, s_kind_ended, self);
+    for (uint32_t tenant = 1; tenant < s_tenants (plan); tenant++)
+        version_index_tenant (self->version_index, tenant, 1, SIZE_MAX);
     if (plan->sampler != TIER_PRIVATE)
         self->tier = s_tier_new (self);
     self->result->job_count = plan->job_count;

@@ -3,8 +3,8 @@
  *
  *  A job draws its k-th sample, counted from 0, at the first tick at or after start + k / speed; those of a
  *  group that are due at the same tick draw in one round.  Nothing takes time, as no decision depends on when
- *  something is ready.  Every sample handed to a worker makes one version; versions are random ones, so that
- *  each epoch needs new ones.
+ *  something is ready.  Every sample handed to a worker makes one version.  Versions are random ones, so that
+ *  each epoch needs new ones, unless the plan says otherwise.
  *
  *  The pack is a permutation of the ids, from the seed (with a published generator: the identity), in chunks
  *  that are padded to `align`, and volumes of whole chunks, up to 1 GiB.  A read takes all bytes from the
