@@ -119,17 +119,24 @@ s_need (void *context, uint32_t job, uint32_t id)
     return need;
 }
 
+//  Only `stream` gates what its jobs may use.
+static bool
+s_is_open (const tier_t *self, uint32_t job, uint32_t id)
+{
+    const uint64_t *open = self->open [job];
+    return open && open [id / 64] >> id % 64 & 1;
+}
+
 //  Opens or closes a sample, if the job needs it.  Idempotent.
 static void
 s_open (void *context, uint32_t job, uint32_t id, bool open)
 {
     tier_t *self = context;
     const consumer_t *consumer = self->by_number [job];
-    uint64_t *word = &self->open [job] [id / 64], bit = UINT64_C (1) << id % 64;
-    if (!(*word & bit) != open || (open && !sampler_needs (self->sampler, job, id)))
+    if (s_is_open (self, job, id) == open || (open && !sampler_needs (self->sampler, job, id)))
         return;
     version_index_claim (consumer, id, -1);
-    *word ^= bit;
+    self->open [job] [id / 64] ^= UINT64_C (1) << id % 64;
     self->open_count [job] += open? 1: (uint64_t) -1;
     version_index_claim (consumer, id, +1);
 }
@@ -741,14 +748,21 @@ tier_pick (tier_t *self, consumer_t *const *consumers, size_t count)
 
 //  What one tenant takes does not stay in memory for another: it would be in the way of what the first one
 //  needs (a fast job beside another tenant's slow one, memory for 200 samples: 5,280 samples in place of
-//  8,700).
+//  8,700).  A job that a version serves needs no memory: the sample stays open to it.
 static void
 s_take_from_tenants (tier_t *self, uint32_t id)
 {
     uint32_t tenant = self->by_number [self->drawing [0]]->tenant;
-    for (size_t place = 0; place < self->job_count; place++)
-        if (self->consumers [place]->tenant != tenant)
-            raw_pool_give_back (self->pool, self->consumers [place]->sampler_job, id);
+    for (size_t place = 0; place < self->job_count; place++) {
+        const consumer_t *consumer = self->consumers [place];
+        uint32_t job = consumer->sampler_job;
+        if (consumer->tenant == tenant)
+            continue;
+        bool stays_open = s_is_open (self, job, id) && version_index_has (consumer, id);
+        raw_pool_give_back (self->pool, job, id);
+        if (stays_open)
+            s_open (self, job, id, true);
+    }
 }
 
 tier_taken_t

@@ -304,6 +304,31 @@ test_says_when_reads_are_single (void **state)
     tier_result_clear (&result);
 }
 
+static double
+s_handed_by (uint32_t tenants, double speed)
+{
+    const tier_plan_job_t jobs [] = { { 1, 0, 4, 0, 1 }, { speed, 0, speed < 1? 2: 4, 0, 1 } };
+    tier_plan_t plan = {
+        .policy = RAW_STREAM, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8,
+        .memory = 0.08, .cache = 0.02, .tenants = tenants, .batch = 256, .sample_bytes = 1000, .align = 1,
+        .jobs = jobs, .job_count = 2
+    };
+    tier_result_t result = tier_run (&plan, 1, 2, NULL);
+    double handed = (double) result.handed / (double) result.deliveries;
+    tier_result_clear (&result);
+    return handed;
+}
+
+//  Guards: jobs of two tenants share versions over a pack as jobs of one do: what serves another tenant's
+//  job is not prepared for it again, in step (half of the deliveries) and out of step.
+static void
+test_tenants_share (void **state)
+{
+    (void) state;
+    assert_true (s_handed_by (2, 1) < 0.51);
+    assert_true (fabs (s_handed_by (2, 0.5) - s_handed_by (1, 0.5)) < 0.02);
+}
+
 //  Four samples, two chunks, known by hand.
 static void
 test_measures_by_hand (void **state)
@@ -336,6 +361,7 @@ main (void)
         cmocka_unit_test (test_direct_is_a_shuffle),
         cmocka_unit_test (test_all_in_memory),
         cmocka_unit_test (test_says_when_reads_are_single),
+        cmocka_unit_test (test_tenants_share),
         cmocka_unit_test (test_measures_by_hand)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
