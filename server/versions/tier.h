@@ -31,7 +31,7 @@
  *  stratum, served or not, no choice looks at which sample it is; and the proposal gives each stratum, served
  *  or not, as often as an independent draw would.  So every order stays uniform (docs/randomness.md).
  *
- *  A follower uses versions only of samples that were read for it, or read singly by some job
+ *  A follower uses random versions only of samples that were read for it, or read singly by some job
  *  (version_index.h: they are open to it).  The tier tells the pool how fast jobs draw, so that slow ones do
  *  not fill it.
  *

@@ -595,10 +595,13 @@ s_has_room (const consumer_t *consumer)
     return prepared_has_room (kind->version_index->prepared, consumer->tenant, kind->version_bytes);
 }
 
+//  A deterministic version stays for later epochs, of which nothing is open yet.  If it counted only once its
+//  sample is, it would be evicted like one that was just used.
 static bool
 s_is_open (const consumer_t *consumer, uint32_t id)
 {
-    return !consumer->open || !consumer->follows || consumer->open [id / 64] >> id % 64 & 1;
+    return !consumer->kind->is_random || !consumer->open || !consumer->follows
+        || consumer->open [id / 64] >> id % 64 & 1;
 }
 
 static bool

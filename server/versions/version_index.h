@@ -6,8 +6,9 @@
  *  A *version set* holds all versions of one shared stage on one data set.  A *consumer* is a job as its set
  *  sees it.  A consumer *may use* a version if the sampler says that it still needs the sample, if the sample
  *  is *open* to it and, in a random stage, if it has not used this very version.  All samples are open to a
- *  consumer unless a raw pool (tier.h) opens them one by one, as they are read for it: versions should stay
- *  for jobs that will draw their samples soon.
+ *  consumer of a random set unless a raw pool (tier.h) opens them one by one, as they are read for it:
+ *  versions should stay for jobs that will draw their samples soon.  A deterministic version serves each
+ *  epoch, so to consumers of its set all samples are open.
  *
  *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the
  *  side of the consumer that schedules it; the versions of followers are the sampler's reusable versions.  A
@@ -71,7 +72,8 @@ typedef struct consumer {
     //  the version index's
     bool follows;
     const uint64_t *open;       //  tier.c's: a bit for each sample that is open to it; NULL: all are.  The
-                                //  claims of a consumer that does not follow do not depend on it
+                                //  claims of a consumer that does not follow, or of a deterministic set, do
+                                //  not depend on it
     bool drawing;               //  inside a draw: its claims on the id are withdrawn
     bool had_lost [VERSION_INDEX_LOST_KINDS];           //  inside a draw: the sample was among
     version_index_lost_t lost [VERSION_INDEX_LOST_KINDS];       //  samples with a version that is lost to the

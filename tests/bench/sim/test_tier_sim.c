@@ -304,6 +304,23 @@ test_says_when_reads_are_single (void **state)
     tier_result_clear (&result);
 }
 
+//  Guards: of a deterministic stage, a prepared cache of c versions saves c preparations in each epoch but
+//  the first.
+static void
+test_deterministic_versions_stay (void **state)
+{
+    (void) state;
+    const tier_plan_job_t job = { 1, 0, 4, 0, 1 };
+    tier_plan_t plan = {
+        .policy = RAW_STREAM, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8,
+        .memory = 0.08, .cache = 0.25, .is_deterministic = true, .batch = 256, .sample_bytes = 1000,
+        .align = 1, .jobs = &job, .job_count = 1
+    };
+    tier_result_t result = tier_run (&plan, 1, 2, NULL);
+    assert_int_equal (result.handed, 4 * 16000 - 3 * 4000);
+    tier_result_clear (&result);
+}
+
 static double
 s_handed_by (uint32_t tenants, double speed)
 {
@@ -361,6 +378,7 @@ main (void)
         cmocka_unit_test (test_direct_is_a_shuffle),
         cmocka_unit_test (test_all_in_memory),
         cmocka_unit_test (test_says_when_reads_are_single),
+        cmocka_unit_test (test_deterministic_versions_stay),
         cmocka_unit_test (test_tenants_share),
         cmocka_unit_test (test_measures_by_hand)
     };
