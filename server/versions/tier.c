@@ -507,6 +507,9 @@ tier_leave (tier_t *self, const consumer_t *consumer)
         (self->job_count - place) * sizeof *self->consumers);
     s_mark_all (self);              //  a job that had no mark may get one now
     s_count_partial (self);
+    //  The speed of a job alone is not measured: what it once was must not count beside a newcomer.
+    if (self->job_count == 1)
+        raw_pool_pace (self->pool, self->consumers [0]->sampler_job, 1);
     raw_pool_sweep (self->pool);
 }
 
