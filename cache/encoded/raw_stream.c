@@ -21,7 +21,9 @@
 //  little more, so that slow jobs mix well too.  Others join that have up to JOIN times as much and a piece.
 //  A job that has slowed down gives back: as long as it has more than GIVE times what the next leader has,
 //  random samples leave its supplies, and a later pass reads them again.  So a stopped job keeps a small part
-//  of the pool.  All this looks at jobs and numbers only, never at which sample it is.
+//  of the pool.  It gives nothing back while a piece fits: then the leader lacks samples, not memory.  When
+//  the leader's looks (see Cost) are in vain, the job with the next least supply looks, and so on, as long as
+//  two pieces fit.  All this looks at jobs and numbers only, never at which sample it is.
 //
 //  Small pools.  Jobs out of step divide the pool: a supply holds fewer pieces, and samples of one piece
 //  would come nearer to each other in the order.  So pieces are smaller then: at least PIECES_LEAST of them
@@ -46,11 +48,12 @@
 //
 //  Cost.  Coming to a piece asks `need` of its samples for each job that takes part.  A call of raw_pool_next
 //  looks at no more than LOOKS pieces in vain (LOOKS_FEW while the leader's supply is less than RAMP_PIECES
-//  pieces, LOOKS_STARVING while it has none), so a draw costs some hundreds of look-ups if jobs need hardly
-//  any samples, at most some thousands, and otherwise those of one piece.  So memory is filled for jobs that
-//  need 1 % of a pack or more; from 0.1 % on there are some RAMP_PIECES pieces to draw from, below that often
-//  only the last one found.  A draw asks the jobs, one after the other, whether the sample is in their
-//  supplies.  Memory: two bytes a sample; of each job 4 bytes a piece, and its supplies.
+//  pieces, LOOKS_STARVING while it has none), and then at LOOKS of each job that looks in its place,
+//  LOOKS_FEW of all these.  So a draw costs some hundreds of look-ups if jobs need hardly any samples, at
+//  most some thousands, and otherwise those of one piece.  So memory is filled for jobs that need 1 % of a
+//  pack or more; from 0.1 % on there are some RAMP_PIECES pieces to draw from, below that often only the last
+//  one found.  A draw asks the jobs, one after the other, whether the sample is in their supplies.  Memory:
+//  two bytes a sample; of each job 4 bytes a piece, and its supplies.
 //
 //  Owner: the broker's thread.
 
@@ -85,6 +88,7 @@ typedef struct {
     uint32_t *pieces;                   //  numbers of pieces: first those still to come, in no order
     uint32_t to_come;
     bool ahead;                         //  for its next epoch
+    bool vain;                          //  it has looked in vain, in this call
 } job_t;
 
 typedef struct {
@@ -345,7 +349,7 @@ s_leader (const stream_t *self)
     job_t *leader = NULL;
     for (uint32_t index = 0; index < self->job_count; index++) {
         job_t *job = self->jobs [index];
-        if (s_may_lead (self, job) && (!leader || s_lasts (job) < s_lasts (leader)))
+        if (!job->vain && s_may_lead (self, job) && (!leader || s_lasts (job) < s_lasts (leader)))
             leader = job;
     }
     return leader;
@@ -453,11 +457,12 @@ s_cut (stream_t *self)
 
 //  ---- room
 
+//  Whether so many pieces fit.
 static bool
-s_has_room (const stream_t *self)
+s_has_room (const stream_t *self, uint32_t pieces)
 {
     const raw_pool_figures_t *figures = &self->pool->figures;
-    return figures->resident + self->piece <= self->ramp
+    return figures->resident + pieces * self->piece <= self->ramp
         && (self->hold || figures->resident_bytes + self->piece_bytes_max <= figures->limit_bytes);
 }
 
@@ -473,16 +478,41 @@ s_looks (const stream_t *self, const job_t *leader)
     return count < (uint64_t) RAMP_PIECES * self->piece? LOOKS_FEW: LOOKS;
 }
 
+//  The leader's pieces, until one brings samples to read.  False: its looks were in vain.
+static bool
+s_look (stream_t *self, job_t *leader, int looks)
+{
+    for (; looks > 0 && !self->cut_keep && s_may_lead (self, leader); looks--) {
+        s_lead (self, leader);
+        s_piece_look (self, leader);
+    }
+    return self->cut_keep;
+}
+
+//  Jobs look for a piece, those with the least supply first.  Others than the leader leave room for one of
+//  its pieces, which it may find at the next draw: a job with few samples neither keeps memory empty nor
+//  starves.
+static void
+s_look_all (stream_t *self)
+{
+    job_t *leader = s_leader (self);
+    int looks = leader? s_looks (self, leader): 0, others = LOOKS_FEW;
+    while (leader && !s_look (self, leader, looks) && others > 0 && s_has_room (self, 2)) {
+        leader->vain = true;
+        leader = s_leader (self);
+        looks = LOOKS;
+        others -= LOOKS;
+    }
+    for (uint32_t index = 0; index < self->job_count; index++)
+        self->jobs [index]->vain = false;
+}
+
 static bool
 s_next (void *policy, raw_read_t *read)
 {
     stream_t *self = policy;
-    job_t *leader = !self->cut_keep && s_has_room (self)? s_leader (self): NULL;
-    for (int looks = leader? s_looks (self, leader): 0; leader && looks > 0; looks--) {
-        s_lead (self, leader);
-        s_piece_look (self, leader);
-        leader = !self->cut_keep && s_has_room (self)? s_leader (self): NULL;
-    }
+    if (!self->cut_keep && s_has_room (self, 1))
+        s_look_all (self);
     if (!self->cut_keep) {
         if (self->pool->figures.resident == 0 && !s_leader (self))
             s_ramp_begin (self);
@@ -562,12 +592,14 @@ s_pace (void *policy, uint32_t number, double speed)
     self->by_number [number]->weight = weight > WEIGHT_LEAST? weight: WEIGHT_LEAST;
 }
 
-//  A job that has far more than the next leader gives back what is of it among a few random residents.
+//  A job that has far more than the next leader gives back what is of it among a few random residents.  While
+//  there is room the leader would have no use for more.
 static void
 s_share_out (void *policy)
 {
     stream_t *self = policy;
-    const job_t *leader = self->job_count > 1 && !self->hold? s_leader (self): NULL;
+    bool shares = self->job_count > 1 && !self->hold && !s_has_room (self, 1);
+    const job_t *leader = shares? s_leader (self): NULL;
     double most = leader? GIVE * s_lasts (leader) + GIVE_LEAST: 0;
     for (int tries = 0; leader && tries < GIVERS && raw_pool_resident_count (self->pool) > 0; tries++) {
         uint32_t id = raw_pool_resident_at (self->pool,

@@ -460,6 +460,60 @@ test_few_neighbours_are_mixed (void **state)
     s_end (&play, &model);
 }
 
+//  One draw of the job from its supply, if it has one; and what is due then.
+static void
+s_draw_and_read (model_t *model, play_job_t *job)
+{
+    play_t *play = model->play;
+    uint32_t number = play_number (play, job), count = raw_pool_supply_count (play->pool, number);
+    uint32_t at = count? (uint32_t) test_below (&play->random, count): 0;
+    uint32_t id = count? raw_pool_supply_at (play->pool, number, at): play_choose (play, job);
+    play_commit (job, id);
+    raw_pool_take (play->pool, id);
+    model->resident [id] = raw_pool_is_resident (play->pool, id);
+    raw_pool_share_out (play->pool);
+    if (job->left == 0) {
+        job->epochs--;
+        play_epoch_begin (play, job);
+    }
+    s_read_all (model, 8, true);
+}
+
+//  Guards: a job with few samples leaves memory to the job beside it: memory is filled, few samples leave
+//  undrawn, and few draws of either job find nothing.
+static void
+test_few_samples_leave_memory_to_others (void **state)
+{
+    (void) state;
+    enum { SAMPLES = 20000, LIMIT = 1600, DRAWS = 8000 };
+    const uint32_t parts [] = { 13, 64, 200 };
+    for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
+        play_t play = play_new (test_seed (), SAMPLES, 1, true, SAMPLES);
+        model_t model = s_model (&play);
+        play_start (&play, RAW_STREAM, LIMIT, 8, 0);
+        raw_pool_on_leave (play.pool, s_left, &model);
+        play_join (&play, &play.jobs [0], 8, 2);
+        play_job_t *few = &play.jobs [1];
+        for (uint32_t id = 0; id < parts [part]; id++)
+            few->data [id] = true;
+        few->size = parts [part];
+        play_begin (&play, few, DRAWS);
+        s_read_all (&model, 8, true);
+        uint64_t resident = 0;
+        for (uint32_t draw = 0; draw < DRAWS; draw++) {
+            s_draw_and_read (&model, &play.jobs [0]);
+            s_draw_and_read (&model, few);
+            resident += draw >= DRAWS / 2? raw_pool_resident_count (play.pool): 0;
+        }
+        s_check (&model);
+        raw_pool_figures_t figures = raw_pool_figures (play.pool);
+        assert_true (resident / (DRAWS / 2) > LIMIT * 9 / 10);
+        assert_true (figures.discarded < DRAWS / 8);
+        assert_true (figures.misses < 2 * DRAWS / 50);
+        s_end (&play, &model);
+    }
+}
+
 //  Guards: with little memory a stream reads each piece once an epoch, whole, in random order, and nothing
 //  else.
 static void
@@ -735,6 +789,7 @@ main (void)
         cmocka_unit_test (test_nothing_to_find_costs_nothing),
         cmocka_unit_test (test_a_draw_looks_at_few_pieces),
         cmocka_unit_test (test_few_neighbours_are_mixed),
+        cmocka_unit_test (test_few_samples_leave_memory_to_others),
         cmocka_unit_test (test_a_pass_reads_each_piece_once),
         cmocka_unit_test (test_nothing_stays_that_no_job_needs),
         cmocka_unit_test (test_what_versions_served_stays_once),
