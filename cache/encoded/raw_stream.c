@@ -337,9 +337,12 @@ s_unopened (const stream_t *self, const job_t *job)
 static bool
 s_may_lead (const stream_t *self, const job_t *job)
 {
-    if (!job->ahead && s_unopened (self, job) == 0)
+    //  A job that goes ahead may have given some back.
+    if (s_unopened (self, job) > 0)
+        return true;
+    if (!job->ahead)
         return !self->hold && self->pool->options.goes_on (self->pool->options.context, job->number);
-    return !job->ahead || job->to_come > 0;
+    return job->to_come > 0;
 }
 
 //  NULL: there is none.

@@ -633,6 +633,32 @@ test_what_a_smaller_limit_drops_is_read_again (void **state)
     s_end (&play, &model);
 }
 
+//  Guards: the same when all that the job needs for its next epoch has been read as well.
+static void
+test_what_leaves_after_all_was_read_is_read_again (void **state)
+{
+    (void) state;
+    play_t play = play_new (test_seed (), 400, 1, true, 400);
+    model_t model = s_model (&play);
+    play_start (&play, RAW_STREAM, 200, 4, 0);
+    raw_pool_on_leave (play.pool, s_left, &model);
+    play_job_t *job = &play.jobs [0];
+    memset (job->data, 1, 150);
+    job->size = 150;
+    play_begin (&play, job, 2);
+    s_read_all (&model, 4, true);
+    for (int draw = 0; draw < 100; draw++)
+        s_draw_and_read (&model, job);
+    assert_int_equal (raw_pool_resident_count (play.pool), 150);
+    raw_pool_limit (play.pool, 120);
+    raw_pool_limit (play.pool, 200);
+    while (job->left > 1)
+        s_draw_and_read (&model, job);
+    assert_int_equal (raw_pool_figures (play.pool).misses, 0);
+    s_check (&model);
+    s_end (&play, &model);
+}
+
 //  Guards: where all fit, what a job has drawn outlives another's leaving, but not the last one's.
 static void
 test_all_that_fits_is_held (void **state)
@@ -794,6 +820,7 @@ main (void)
         cmocka_unit_test (test_nothing_stays_that_no_job_needs),
         cmocka_unit_test (test_what_versions_served_stays_once),
         cmocka_unit_test (test_what_a_smaller_limit_drops_is_read_again),
+        cmocka_unit_test (test_what_leaves_after_all_was_read_is_read_again),
         cmocka_unit_test (test_all_that_fits_is_held),
         cmocka_unit_test (test_limit_and_restart),
         cmocka_unit_test (test_pieces_change),
