@@ -12,7 +12,7 @@
 enum {
     SAMPLES_DEFAULT = 9000, BYTES_DEFAULT = 110000,     //  1 GB of photographs
     VERSION_BYTES = 224 * 224 * 3,      //  of a prepared sample, for the cache
-    ALIGN = 4096, PIECE_MOST = 8, PIECES_OF_POOL = 32,
+    ALIGN = 512, PIECE_MOST = 8, PIECES_OF_POOL = 32,
     SCENES = 3, PARTS = 4, JOBS = 4, ERROR_BYTES = 1024
 };
 
