@@ -683,6 +683,37 @@ test_all_that_fits_is_held (void **state)
     s_end (&play, &model);
 }
 
+//  Guards: where all fit, a job that joins or begins an epoch does not ask for all samples at once, and finds
+//  them all in memory.
+static void
+test_what_is_held_is_taken_in_by_parts (void **state)
+{
+    (void) state;
+    enum { SAMPLES = 40000, MOST = 8 * (1024 + 128) };
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, SAMPLES, SAMPLES, 8, 2);
+    s_read_all (&model, 8, true);
+    for (int draw = 0; draw < SAMPLES; draw++)
+        s_draw_and_read (&model, job);
+    assert_int_equal (raw_pool_resident_count (play.pool), SAMPLES);
+    play.needs_asked = 0;
+    play_epoch_begin (&play, job);
+    assert_in_range (play.needs_asked, 0, MOST);
+    play_join (&play, &play.jobs [1], 8, 1);
+    assert_in_range (play.needs_asked, 0, MOST);
+    while (job->left > 1) {
+        play.needs_asked = 0;
+        s_draw_and_read (&model, job);
+        assert_in_range (play.needs_asked, 0, 2 * MOST);
+    }
+    assert_int_equal (raw_pool_supply_count (play.pool, 1), SAMPLES);
+    assert_int_equal (model.kept, SAMPLES);
+    assert_int_equal (raw_pool_figures (play.pool).misses, 0);
+    s_check (&model);
+    s_end (&play, &model);
+}
+
 //  Guards: what is no more needed goes before what is, when the limit falls; a restart leaves nothing, and
 //  all begins anew.
 static void
@@ -822,6 +853,7 @@ main (void)
         cmocka_unit_test (test_what_a_smaller_limit_drops_is_read_again),
         cmocka_unit_test (test_what_leaves_after_all_was_read_is_read_again),
         cmocka_unit_test (test_all_that_fits_is_held),
+        cmocka_unit_test (test_what_is_held_is_taken_in_by_parts),
         cmocka_unit_test (test_limit_and_restart),
         cmocka_unit_test (test_pieces_change),
         cmocka_unit_test (test_each_sample_comes_anywhere),
