@@ -446,18 +446,17 @@ s_stop (const stream_t *self, uint32_t position)
     return low < options->break_count? options->breaks [low]: self->samples;
 }
 
-//  The next read of the piece, up to the next sample that is not read, or the next break.
+//  The next read of the piece: from its first new resident to its last, or to the next break.
 static raw_read_t
 s_cut (stream_t *self)
 {
     uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep),
         first = s_position (self, self->cut_first, index);
-    uint64_t keep = self->cut_keep >> index, gaps = ~keep;
-    uint32_t most = s_stop (self, first) - first, count = gaps? (uint32_t) __builtin_ctzll (gaps): 64;
-    count = (uint32_t) s_least (count, most);
-    keep &= count < 64? (UINT64_C (1) << count) - 1: ~UINT64_C (0);
+    uint64_t keep = self->cut_keep >> index;
+    uint32_t most = s_stop (self, first) - first;
+    keep &= most < 64? (UINT64_C (1) << most) - 1: ~UINT64_C (0);
     self->cut_keep &= ~(keep << index);
-    return (raw_read_t) { .first = first, .count = count, .keep = keep };
+    return (raw_read_t) { .first = first, .count = 64 - (uint32_t) __builtin_clzll (keep), .keep = keep };
 }
 
 //  ---- room

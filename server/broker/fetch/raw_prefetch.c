@@ -373,12 +373,18 @@ typedef struct {
     size_t sample_bytes, range_bytes;
 } range_t;
 
+static bool
+s_prefers_singles (const dataset_t *dataset, uint32_t count, size_t sample_bytes, size_t range_bytes)
+{
+    const broker_pack_t *given = &dataset->prefetch->given;
+    return given->prefers_singles && given->prefers_singles (given->user, count, sample_bytes, range_bytes);
+}
+
 static void
 s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
-    const broker_pack_t *given = &dataset->prefetch->given;
-    bool singles = range->count > 0 && given->prefers_singles
-        && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
+    bool singles = range->count > 0
+        && s_prefers_singles (dataset, range->count, range->sample_bytes, range->range_bytes);
     if (range->count > 0 && !singles)
         raw_store_request (self->raw, lane, dataset->number, range->samples, range->count);
     for (uint32_t index = 0; singles && index < range->count; index++)
@@ -386,13 +392,28 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
     *range = (range_t) { .count = 0 };
 }
 
-//  Reads the samples of a piece that are not in memory, in ranges that fit the reader's buffers.  Gaps are
-//  read through unless single reads are quicker.
+//  Whether the range ends before this sample: the reader's buffers have no room for both, or a second read is
+//  quicker than one through the gap between them.  reach: the bytes from the range's begin to the sample's
+//  end.
+static bool
+s_is_complete (const dataset_t *dataset, const range_t *range, const raw_sample_t *sample, size_t reach)
+{
+    if (range->count == 0)
+        return false;
+    if (reach > dataset->prefetch->given.read_bytes_max)
+        return true;
+    size_t gap = reach - range->range_bytes - sample->bytes;
+    size_t two = range->samples [range->count - 1]->bytes + sample->bytes;
+    return gap > 0 && s_prefers_singles (dataset, 2, two, two + gap);
+}
+
+//  Reads the samples of a piece that are not in memory, in ranges that fit the reader's buffers.  A gap of
+//  others is read through unless a second read behind it is quicker.
 static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
     const raw_prefetch_t *prefetch = dataset->prefetch;
-    size_t most = prefetch->given.read_bytes_max, reach = 0;
+    size_t reach = 0;
     range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
         uint32_t id = prefetch->given.order [read->first + index];
@@ -401,7 +422,7 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
         if (!sample || !raw_sample_is_new (sample))
             continue;
         raw_store_count (self->raw, sample, lane);
-        if (range.count > 0 && reach > most)
+        if (s_is_complete (dataset, &range, sample, reach))
             s_request (self, lane, dataset, &range);
         if (range.count == 0)
             reach = sample->bytes;

@@ -92,6 +92,14 @@ s_make_order (simulation_t *self)
         self->breaks [index] = samples / BREAKS / CHUNK * CHUNK * index;
 }
 
+static bool
+s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
+{
+    (void) user;
+    (void) samples;
+    return range_bytes > sample_bytes;
+}
+
 //  Makes it a pack, in the order of all packs; false: it needs *least_p.
 static bool
 s_make_pack (simulation_t *self, served_t *served, size_t *least_p)
@@ -99,7 +107,7 @@ s_make_pack (simulation_t *self, served_t *served, size_t *least_p)
     broker_pack_t pack = { .order = self->pack_order, .breaks = self->breaks,
         .break_count = self->breaks [1]? BREAKS: 1,
         .sample_bytes = s_sample_bytes, .piece = s_piece, .user = served, .policy = self->options.tier,
-        .chunk = CHUNK,
+        .chunk = CHUNK, .prefers_singles = self->options.avoids_gaps? s_prefers_singles: NULL,
         .read_bytes_max = 8 * served->scale
             * (self->options.sample_bytes? self->options.sample_bytes: 1000) };
     return dataset_set_pack (self->broker, served->dataset, &pack, least_p);

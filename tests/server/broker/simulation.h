@@ -61,6 +61,8 @@ typedef struct {
     raw_policy_t tier;
     uint32_t piece;
     size_t sample_bytes;                                //  on average; sizes differ
+    bool avoids_gaps;                                   //  reading more than is needed is slower than reading
+                                                        //  the samples one by one
     size_t (*bytes_of) (void *context, uint32_t id);    //  the sizes instead; NULL: made up
     int64_t (*read_us) (void *context, const raw_request_t *request);
     int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL:

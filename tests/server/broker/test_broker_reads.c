@@ -35,7 +35,7 @@ static const plan_t s_plans [] = {
         0.325, 0.38, 0.012 },
     { "three paces", RAW_STREAM, 200, { JOB (60, 0, 0), JOB (100, 0, 0), JOB (150, 0, 0) },
         0.5, 0.535, 0.03 },
-    { "overlapping data", RAW_STREAM, 200, { JOB (100, 0, 700), JOB (100, 300, 1000) }, 0.70, 0.76, 0.025 },
+    { "overlapping data", RAW_STREAM, 200, { JOB (100, 0, 700), JOB (100, 300, 1000) }, 0.70, 0.78, 0.025 },
     { "apart", RAW_STREAM, 200, { JOB (100, 0, 500), JOB (100, 500, 1000) }, 0.95, 1.036, 0.02 },
     { "private", RAW_STREAM, 600, { PRIVATE (100), PRIVATE (100) }, 0.80, 0.91, 0.024 },
     { "redox", RAW_REDOX, 300, { JOB (100, 0, 0) }, 1.49, 1.65, 0.012 },
@@ -109,10 +109,47 @@ test_reads_are_counted (void **state)
     }
 }
 
+//  The reads of jobs of three paces, which need different samples of a piece.
+static json_int_t
+s_read_with_gaps (bool avoids_gaps)
+{
+    const plan_t *plan = &s_plans [2];
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .tier = plan->tier,
+        .seed = test_seed (), .samples = SAMPLES, .cache_versions = 100, .workers = 4,
+        .raw_bytes = plan->memory * SAMPLE_BYTES, .sample_bytes = SAMPLE_BYTES, .piece = 8,
+        .bytes_of = s_bytes_of, .gather_ms = 10, .avoids_gaps = avoids_gaps };
+    simulation_t *simulation = simulation_new (&options);
+    for (int job = 0; job < JOBS && plan->jobs [job].batch_size; job++)
+        simulation_must_join (simulation, &plan->jobs [job]);
+    while (simulation_delivered (simulation) < (uint64_t) EPOCHS * SAMPLES * 3)
+        simulation_run (simulation, simulation_now_us (simulation) + STEP_US);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
+    const json_t *pack = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");
+    json_int_t reads = json_integer_value (json_object_get (pack, "reads"));
+    json_decref (status);
+    simulation_destroy (&simulation);
+    return reads;
+}
+
+//  Guards: the device decides whether a gap of samples that are not needed is read through, which takes fewer
+//  reads.
+static void
+test_gaps_are_the_devices_choice (void **state)
+{
+    (void) state;
+    json_int_t through = s_read_with_gaps (false), around = s_read_with_gaps (true);
+    print_message ("%" JSON_INTEGER_FORMAT " reads through gaps, %" JSON_INTEGER_FORMAT " around them\n",
+        through, around);
+    assert_true (around > through + through / 50);
+}
+
 int
 main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_reads_are_counted) };
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_reads_are_counted),
+        cmocka_unit_test (test_gaps_are_the_devices_choice)
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
