@@ -25,6 +25,8 @@ struct raw_policy_ops {
     void (*has_left) (void *policy, uint32_t id);
     //  A sample is out of the data for ever.
     void (*dropped) (void *policy, uint32_t id);
+    //  Needs have shrunk: samples that no job wants leave.  False: the pool asks of each resident.
+    bool (*sweep) (void *policy);
     //  Whether the resident sample should stay for some job.
     bool (*wants) (void *policy, uint32_t id);
     //  Whether samples that no job needs stay, as long as any is needed.

@@ -348,10 +348,9 @@ raw_pool_each (const raw_pool_t *self, void (*visit) (void *context, uint32_t id
         visit (context, self->residents [index]);
 }
 
-void
-raw_pool_sweep (raw_pool_t *self)
+static void
+s_sweep_all (raw_pool_t *self)
 {
-    assert (self->magic == RAW_POOL_MAGIC);
     if (self->options.ops->needs_shrank)
         self->options.ops->needs_shrank (self->policy);
     //  Samples that are held: either all or none.
@@ -366,6 +365,14 @@ raw_pool_sweep (raw_pool_t *self)
 }
 
 void
+raw_pool_sweep (raw_pool_t *self)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    if (!self->options.ops->sweep || !self->options.ops->sweep (self->policy))
+        s_sweep_all (self);
+}
+
+void
 raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
 {
     assert (self->magic == RAW_POOL_MAGIC);
@@ -374,7 +381,7 @@ raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
     if (self->options.ops->limit_changed)
         self->options.ops->limit_changed (self->policy);
     if (shrinks)
-        raw_pool_sweep (self);          //  samples that no job needs leave first
+        s_sweep_all (self);             //  samples that no job needs leave first
     while (self->figures.resident_bytes > limit_bytes)
         raw_pool_discard (self, self->residents [raw_pool_random (self, self->figures.resident)]);
 }

@@ -540,7 +540,18 @@ s_join (void *policy, uint32_t number)
     s_pass_begin (self, job);
 }
 
-//  What was in no other supply leaves with the sweep that follows.
+//  The supply ends, and what is in no other leaves.
+static void
+s_supply_end (stream_t *self, supply_t *supply)
+{
+    while (supply->count > 0) {
+        uint32_t id = supply->ids [supply->count - 1];
+        s_remove (self, supply, id);
+        if (!self->supplies [id] && !self->hold)
+            raw_pool_discard (self->pool, id);
+    }
+}
+
 static void
 s_leave (void *policy, uint32_t number)
 {
@@ -551,10 +562,8 @@ s_leave (void *policy, uint32_t number)
         index++;
     self->jobs [index] = self->jobs [--self->job_count];
     self->by_number [number] = NULL;
-    while (job->now.count > 0)
-        s_remove (self, &job->now, job->now.ids [job->now.count - 1]);
-    while (job->next.count > 0)
-        s_remove (self, &job->next, job->next.ids [job->next.count - 1]);
+    s_supply_end (self, &job->now);
+    s_supply_end (self, &job->next);
     s_job_destroy (job);
 }
 
@@ -570,12 +579,7 @@ s_epoch_begin (void *policy, uint32_t number)
     if (!job->ahead)
         job->to_come = 0;
     job->ahead = false;
-    while (left.count > 0) {
-        uint32_t id = left.ids [left.count - 1];
-        s_remove (self, &left, id);
-        if (!self->supplies [id] && !self->hold)
-            raw_pool_discard (self->pool, id);
-    }
+    s_supply_end (self, &left);
     supply_clear (&left);
     for (uint32_t index = job->now.count; index-- > 0;) {
         uint32_t id = job->now.ids [index];
@@ -647,6 +651,31 @@ s_holds (const void *policy)
 {
     const stream_t *self = policy;
     return self->hold;
+}
+
+//  What the job does not need of its next supply, since it begins no further epoch, leaves.
+static void
+s_sweep_next (stream_t *self, job_t *job)
+{
+    for (uint32_t index = job->next.count; index-- > 0;) {
+        uint32_t id = job->next.ids [index];
+        s_tidy (self, job, id);
+        if (!self->supplies [id])
+            raw_pool_discard (self->pool, id);
+    }
+}
+
+//  What only jobs that have left had is gone.
+static bool
+s_sweep (void *policy)
+{
+    stream_t *self = policy;
+    for (uint32_t index = 0; !self->hold && index < self->job_count; index++) {
+        job_t *job = self->jobs [index];
+        if (!self->pool->options.goes_on (self->pool->options.context, job->number))
+            s_sweep_next (self, job);
+    }
+    return !self->hold;
 }
 
 static bool
@@ -765,6 +794,7 @@ const raw_policy_ops_t raw_stream_ops = {
     .stays = s_stays,
     .was_drawn = s_was_drawn,
     .has_left = s_has_left,
+    .sweep = s_sweep,
     .wants = s_wants,
     .holds = s_holds,
     .restart = s_restart,

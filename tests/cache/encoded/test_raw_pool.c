@@ -738,6 +738,35 @@ test_what_is_held_is_taken_in_by_parts (void **state)
     s_end (&play, &model);
 }
 
+//  Guards: when a job leaves, or begins no further epoch, samples that others have are not asked for; what
+//  was for this job leaves.
+static void
+test_a_leave_asks_for_few (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 4000, 1000, 8, 2), *other = &play.jobs [1];
+    memset (other->data, 1, 200);
+    other->size = 200;
+    play_begin (&play, other, 3);
+    s_read_all (&model, 8, true);
+    while (raw_pool_figures (play.pool).resident < 950) {
+        s_draw_and_read (&model, job);
+        s_draw_and_read (&model, other);
+    }
+    play.needs_asked = 0;
+    other->epochs = 0;
+    raw_pool_sweep (play.pool);
+    s_check (&model);
+    play_leave (&play, other);
+    s_check (&model);
+    assert_in_range (play.needs_asked, 0, other->size);
+    for (uint32_t index = 0; index < raw_pool_resident_count (play.pool); index++)
+        assert_true (raw_pool_is_in_supply (play.pool, 0, raw_pool_resident_at (play.pool, index)));
+    s_end (&play, &model);
+}
+
 //  Guards: what is no more needed goes before what is, when the limit falls; a restart leaves nothing, and
 //  all begins anew.
 static void
@@ -879,6 +908,7 @@ main (void)
         cmocka_unit_test (test_what_leaves_after_all_was_read_is_read_again),
         cmocka_unit_test (test_all_that_fits_is_held),
         cmocka_unit_test (test_what_is_held_is_taken_in_by_parts),
+        cmocka_unit_test (test_a_leave_asks_for_few),
         cmocka_unit_test (test_limit_and_restart),
         cmocka_unit_test (test_pieces_change),
         cmocka_unit_test (test_each_sample_comes_anywhere),
