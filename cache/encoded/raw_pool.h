@@ -144,8 +144,9 @@ bool raw_pool_next (raw_pool_t *self, raw_read_t *read);
 //  O(1).
 void raw_pool_needs_grew (raw_pool_t *self);
 //  Needs have shrunk (a job has left): samples that no job wants leave.  But if all samples fit below the
-//  limit none leaves while any is wanted.  O(residents x jobs).  For a single dropped sample raw_pool_drawn
-//  is enough.
+//  limit none leaves while any is wanted.  O(residents x jobs), and of
+//  stream, unless all fit, O(next supplies of jobs that begin no further epoch).  For a single dropped sample
+//  raw_pool_drawn is enough.
 void raw_pool_sweep (raw_pool_t *self);
 //  Changes the limit.  Excess samples leave: first those that no job needs, then any at random.  stream reads
 //  pieces, and redox fills slots, only while one of the largest samples fits.  redox changes to as many
