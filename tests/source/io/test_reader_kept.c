@@ -277,7 +277,8 @@ s_touch (const play_world_t *world, uint32_t id)
     static time_t now = 1000;
     char path [PATH_MAX];
     pattern_write (play_sample_path (world, id, path), 100 + id, play_sample_bytes (id));
-    struct timespec times [2] = { { .tv_sec = ++now }, { .tv_sec = now } };
+    now++;
+    struct timespec times [2] = { { .tv_sec = now }, { .tv_sec = now } };
     assert_int_equal (utimensat (AT_FDCWD, path, times, 0), 0);
 }
 
