@@ -607,16 +607,25 @@ s_uses_device (const dataset_source_t *source, const device_t *device)
     return false;
 }
 
-//  Those that no data set has.
+//  A data set has it; or one that has gone and is in a cluster, to which the device's reader belongs: members
+//  still have it fetch blocks, and status asks it about them.
+static bool
+s_is_used (const served_sets_t *self, const device_t *device)
+{
+    bool is_used = false;
+    for (size_t index = 0; index < self->count && !is_used; index++)
+        is_used = s_uses_device (&self->all [index]->source, device);
+    for (size_t index = 0; index < self->gone_count && !is_used; index++)
+        is_used = self->gone [index]->is_in_cluster && s_uses_device (&self->gone [index]->source, device);
+    return is_used;
+}
+
 static void
 s_close_devices (served_sets_t *self)
 {
     devices_t *devices = &self->devices;
     for (size_t at = 0; at < devices->count;) {
-        bool is_used = false;
-        for (size_t index = 0; index < self->count && !is_used; index++)
-            is_used = s_uses_device (&self->all [index]->source, devices->all [at]);
-        if (is_used) {
+        if (s_is_used (self, devices->all [at])) {
             at++;
             continue;
         }

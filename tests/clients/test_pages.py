@@ -61,6 +61,7 @@ NOT_RUN = {
     "a disk": "gigabytes and minutes; its parts are tested in tests/bench",
     "containers": "Docker; tests/packaging/image.sh",
     "etcd": "three hosts; system_members_etcd",
+    "NFS": "another machine's disk; system_kept_folders has one of its own",
     "Hugging Face": "no packages of Debian; torch_frameworks, where they are installed",
     "Keras": "it is no package of Debian; python_keras, where it is installed",
     "Kubernetes": "a cluster; system_kubernetes",

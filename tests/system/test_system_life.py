@@ -460,7 +460,8 @@ class Starts(SystemTest):
             log = server.log()
             self.assertRegex(log, r"warning: the cache may take 999\.0 TiB, and this process may use \S+ "
                              r".iB of memory")
-            for name in ("raw", "block-cache", "operation-memory", "jpeg-rows-dir"):
+            self.assertIn("is not kept in " + kept, log)
+            for name in ("raw", "operation-memory", "jpeg-rows-dir"):
                 self.assertIn("warning: --%s does nothing" % name, log)
 
     def test_clients_without_a_server_say_so(self):
