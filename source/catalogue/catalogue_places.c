@@ -1,8 +1,8 @@
 //  The files of a field are one address space.  A list on the local disk says which part of it each file has.
 //  Files that are in the list keep their parts.  New files get parts behind all others, in random order:
-//  files that lie together are of different classes.  A file of another size, or other times, than before is a
-//  new one, and what was kept of a file that has gone or changed is given up.  When most of the space is given
-//  up, the files get a new space, and the cache removes the old one when it needs the room.
+//  files that lie together are of different classes.  A file of another size, or other times, than before is
+//  a new one, and what was kept of a file that has gone or changed is given up.  When most of the space is
+//  given up, the files get a new space, and the cache removes the old one when it needs the room.
 //
 //  A file's path, size and times make its *owner* number, which the checksums of its bytes cover.  So a list
 //  that is wrong, because two servers wrote it at once or one was killed, costs reads, and no file gets
