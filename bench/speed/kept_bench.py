@@ -10,7 +10,7 @@ lie on another disk.  --reads: a control group lets the servers read so many tim
 
     far         a server of the folder, without a cache: its first epoch, from the disk
     kept        a server of the folder, with a cache in --near: its first epoch, and those after it
-    again       the same, started anew
+    again       a second server with that cache
     pack        a server of a pack of the data in --near
 
 Printed are medians over rounds of samples a second, of processor time for a sample relative to far's, and of

@@ -81,7 +81,7 @@ bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset,
     uint8_t *memory);
 void block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
-//  Keeps all of the range afresh if there is room without removing other data sets; else false.
+//  Replaces all of the range, if that needs the room of no other data set.  False: not all of it is here.
 bool block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory);
 //  Gives the range up: it may be wrong, or belongs elsewhere.  False: the disk does not answer, or another
 //  server has the lock for long, so that it may still take room.

@@ -39,7 +39,7 @@ struct raw_policy_ops {
     void (*check) (const void *policy);
     size_t (*bytes) (uint32_t samples, uint32_t chunk);     //  the most that it holds ..
     size_t (*job_bytes) (uint32_t samples, uint64_t residents);     //  .. and for each job
-    //  Of jobs; without join there are none.
+    //  What happens to jobs.  A policy without join has no supplies.
     void (*join) (void *policy, uint32_t job);
     void (*leave) (void *policy, uint32_t job);
     void (*epoch_begin) (void *policy, uint32_t job);

@@ -29,7 +29,7 @@ bool supply_has (const supply_t *self, uint32_t id);
 void supply_add (supply_t *self, uint32_t id);
 //  False: it was not there.
 bool supply_remove (supply_t *self, uint32_t id);
-//  The most that a supply of so many ids holds.
+//  The memory that a supply of so many ids takes at most.
 size_t supply_bytes (uint64_t ids);
 void supply_check (const supply_t *self);
 
