@@ -9,7 +9,6 @@
 
 #include "command.h"
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "complain.h"
 #include "decoder.h"
 #include "fairness.h"
+#include "machine.h"
 #include "option.h"
 #include "pool.h"
 #include "work.h"
@@ -112,7 +112,8 @@ static const option_row_t s_rows [] = {
     { "dataset", "NAME=PATH", OPTION_CALL (s_take_dataset),
         "a folder of files that this machine has too: it reads them by itself, and is sent no\n"
         "bytes, of a data set with the same paths and sizes and no further fields or labels" },
-    { "threads", "N", AT (threads), "that decode (default: the processors that this process may use)", 1,
+    { "threads", "N", AT (threads), "that decode (default: the processors that this process may use, and a\n"
+        "container's quota pays for)", 1,
         WIRE_WORK_PROCESSORS_MAX }
 };
 
@@ -134,9 +135,8 @@ static const option_table_t s_table = { "tureen work", s_rows, OPTION_ROWS (s_ro
 static uint32_t
 s_processors (void)
 {
-    cpu_set_t set;
-    int count = sched_getaffinity (0, sizeof set, &set) == 0? CPU_COUNT (&set): 1;
-    return (uint32_t) (count < WIRE_WORK_PROCESSORS_MAX? count: WIRE_WORK_PROCESSORS_MAX);
+    uint32_t count = machine_processors ("");
+    return count < WIRE_WORK_PROCESSORS_MAX? count: WIRE_WORK_PROCESSORS_MAX;
 }
 
 //  ---- starting
