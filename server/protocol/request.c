@@ -137,6 +137,13 @@ s_text (const json_t *value, size_t bytes_min, char name [REQUEST_NAME_BYTES_MAX
     return true;
 }
 
+static bool
+s_take_text (const char *key, const json_t *value, char text [REQUEST_NAME_BYTES_MAX + 1], refusal_t *refusal)
+{
+    return s_text (value, 1, text)
+        || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+}
+
 //  The index of the word, or -1.
 static int
 s_word (const json_t *value, const char *const *words, int count)
@@ -272,8 +279,7 @@ request_progress (const frame_t *frame, wire_progress_t *progress, refusal_t *re
 static bool
 s_take_dataset (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    return s_text (value, 1, join->dataset)
-        || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+    return s_take_text (key, value, join->dataset, refusal);
 }
 
 //  A path may have any characters.
@@ -299,12 +305,6 @@ s_take_name (const char *key, const json_t *value, request_join_t *join, refusal
 {
     return s_text (value, 0, join->name)
         || s_refuse_value (refusal, key, "a printable text of at most 64 bytes", value);
-}
-
-static bool
-s_take_batch_size (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 1, REQUEST_BATCH_MAX, "", &join->batch_size, refusal);
 }
 
 static bool
@@ -356,12 +356,6 @@ s_take_order (const char *key, const json_t *value, request_join_t *join, refusa
 }
 
 static bool
-s_take_slots (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, WIRE_SLOTS_MIN, WIRE_SLOTS_MAX, "", &join->slots, refusal);
-}
-
-static bool
 s_take_transport (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
     static const char *const words [] = { "auto", "inline" };
@@ -376,14 +370,6 @@ s_take_seed (const char *key, const json_t *value, request_join_t *join, refusal
     join->seed_given = request_count (value, UINT64_MAX, &join->seed);
     return join->seed_given
         || s_refuse_value (refusal, key, "a string of decimal digits, below 2^64", value);
-}
-
-//  s_check_pool checks the rest.
-static bool
-s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, WIRE_POOL_MIN, WIRE_POOL_MAX, ", in samples", &join->pool,
-        refusal);
 }
 
 //  Notes that a frame of a kind is at a place of the list; false: frames of another kind separate it from
@@ -432,19 +418,6 @@ s_take_frames (const char *key, const json_t *value, request_join_t *join, refus
 
 //  --- A job over several nodes -----------------------------------------------------------------------------
 //  docs/protocol.md: Nodes.
-
-static bool
-s_take_nodes (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 1, WIRE_NODES_MAX, "", &join->nodes, refusal);
-}
-
-//  s_check_parts checks that the node exists.
-static bool
-s_take_node (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 0, WIRE_NODES_MAX - 1, "", &join->node, refusal);
-}
 
 static bool
 s_take_parts (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
@@ -575,8 +548,7 @@ s_take_resume (const char *key, const json_t *value, request_join_t *join, refus
 static bool
 s_take_job (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    return s_text (value, 1, join->job)
-        || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+    return s_take_text (key, value, join->job, refusal);
 }
 
 static bool
@@ -613,33 +585,6 @@ s_check_resume (const request_join_t *join, refusal_t *refusal)
 //  --- Processes that take one job together -----------------------------------------------------------------
 //  docs/protocol.md: Ranks.
 
-static bool
-s_take_world_size (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 1, WIRE_RANKS_MAX, "", &join->world_size, refusal);
-}
-
-//  s_check_ranks checks that the rank exists.
-static bool
-s_take_rank (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 0, WIRE_RANKS_MAX - 1, "", &join->rank, refusal);
-}
-
-static bool
-s_take_gather (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 1, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->gather_seconds,
-        refusal);
-}
-
-static bool
-s_take_rank_wait (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
-{
-    return request_take_integer (key, value, 0, WIRE_RANK_SECONDS_MAX, ", in seconds",
-        &join->rank_wait_seconds, refusal);
-}
-
 //  Checks these keys against each other and the other keys.
 static bool
 s_check_ranks (const request_join_t *join, refusal_t *refusal)
@@ -668,31 +613,41 @@ s_check_ranks (const request_join_t *join, refusal_t *refusal)
 
 typedef bool (take_fn) (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
 
+#define WHOLE(member, least, most, unit) NULL, offsetof (request_join_t, member), least, most, unit
 static const struct {
     const char *name;
-    take_fn *take;
+    take_fn *take;              //  NULL: a whole number goes to this member:
+    size_t member;
+    uint32_t least, most;
+    const char *unit;
 } s_keys [] = {
-    { "dataset", s_take_dataset }, { "path", s_take_path }, { "batch_size", s_take_batch_size },
-    { "epochs", s_take_epochs },
-    { "drop_last", s_take_drop_last }, { "pipeline", s_take_pipeline }, { "order", s_take_order },
-    { "slots", s_take_slots }, { "transport", s_take_transport }, { "seed", s_take_seed },
-    { "pool", s_take_pool }, { "name", s_take_name }, { "job", s_take_job },
-    { "instance", s_take_instance }, { "run", s_take_run }, { "resume", s_take_resume },
-    { "world_size", s_take_world_size }, { "rank", s_take_rank },
-    { "gather", s_take_gather },
-    { "rank_wait", s_take_rank_wait }, { "nodes", s_take_nodes }, { "node", s_take_node },
-    { "parts", s_take_parts }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
+    { "dataset", .take = s_take_dataset }, { "path", .take = s_take_path },
+    { "batch_size", WHOLE (batch_size, 1, REQUEST_BATCH_MAX, "") }, { "epochs", .take = s_take_epochs },
+    { "drop_last", .take = s_take_drop_last }, { "pipeline", .take = s_take_pipeline },
+    { "order", .take = s_take_order }, { "slots", WHOLE (slots, WIRE_SLOTS_MIN, WIRE_SLOTS_MAX, "") },
+    { "transport", .take = s_take_transport }, { "seed", .take = s_take_seed },
+    { "pool", WHOLE (pool, WIRE_POOL_MIN, WIRE_POOL_MAX, ", in samples") }, { "name", .take = s_take_name },
+    { "job", .take = s_take_job }, { "instance", .take = s_take_instance }, { "run", .take = s_take_run },
+    { "resume", .take = s_take_resume }, { "world_size", WHOLE (world_size, 1, WIRE_RANKS_MAX, "") },
+    { "rank", WHOLE (rank, 0, WIRE_RANKS_MAX - 1, "") },
+    { "gather", WHOLE (gather_seconds, 1, WIRE_RANK_SECONDS_MAX, ", in seconds") },
+    { "rank_wait", WHOLE (rank_wait_seconds, 0, WIRE_RANK_SECONDS_MAX, ", in seconds") },
+    { "nodes", WHOLE (nodes, 1, WIRE_NODES_MAX, "") }, { "node", WHOLE (node, 0, WIRE_NODES_MAX - 1, "") },
+    { "parts", .take = s_take_parts }, { "on_bad", .take = s_take_on_bad },
+    { "frames", .take = s_take_frames }
 };
 #define KNOWN_KEYS "dataset, path, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, " \
-    "pool, name, " \
-    "job, instance, run, resume, world_size, rank, gather, rank_wait, nodes, node, parts, on_bad, frames"
+    "pool, name, job, instance, run, resume, world_size, rank, gather, rank_wait, nodes, node, parts, " \
+    "on_bad, frames"
 
 static bool
 s_take_join_key (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
     for (size_t index = 0; index < sizeof s_keys / sizeof *s_keys; index++)
         if (strcmp (s_keys [index].name, key) == 0)
-            return s_keys [index].take (key, value, join, refusal);
+            return s_keys [index].take? s_keys [index].take (key, value, join, refusal)
+                : request_take_integer (key, value, s_keys [index].least, s_keys [index].most,
+                s_keys [index].unit, (uint32_t *) (void *) ((char *) join + s_keys [index].member), refusal);
     return s_refuse_key (refusal, key, KNOWN_KEYS);
 }
 
@@ -1032,8 +987,7 @@ s_take_table_key (const char *key, const json_t *value, request_table_t *wanted,
 {
     static const char *const tables [] = { "classes", "names", "label" };
     if (strcmp (key, "dataset") == 0)
-        return s_text (value, 1, wanted->dataset)
-            || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+        return s_take_text (key, value, wanted->dataset, refusal);
     if (strcmp (key, "path") == 0) {
         bool good = s_is_path (key, value, refusal);
         if (good)
@@ -1041,8 +995,7 @@ s_take_table_key (const char *key, const json_t *value, request_table_t *wanted,
         return good;
     }
     if (strcmp (key, "label") == 0)
-        return s_text (value, 1, wanted->label)
-            || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+        return s_take_text (key, value, wanted->label, refusal);
     if (strcmp (key, "first") == 0)
         return request_count (value, UINT64_MAX, &wanted->first)
             || s_refuse_value (refusal, key, "a row's number, as a string of decimal digits", value);
@@ -1130,8 +1083,7 @@ static bool
 s_take_remove_key (const char *key, const json_t *value, request_remove_t *wanted, refusal_t *refusal)
 {
     if (strcmp (key, "dataset") == 0)
-        return s_text (value, 1, wanted->dataset)
-            || s_refuse_value (refusal, key, "a printable text of 1 to 64 bytes", value);
+        return s_take_text (key, value, wanted->dataset, refusal);
     if (strcmp (key, "now") == 0) {
         wanted->now = json_is_true (value);
         return json_is_boolean (value) || s_refuse_value (refusal, key, "true or false", value);
