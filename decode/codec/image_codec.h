@@ -15,7 +15,7 @@
 
 enum { DECODER_PIXELS_MAX = 100 * 1000 * 1000, DECODER_SCANS_MAX = 100 };
 
-//  A block of what a file says about its image: EXIF, XMP.  bytes NULL: there is none.
+//  Bytes of a file; NULL: there are none.
 typedef struct {
     const uint8_t *bytes;
     size_t size;
@@ -52,7 +52,10 @@ typedef struct {
     double width;
 } image_pixels_t;
 
-//  clips, exif and xmp may be NULL: no, and none.
+//  What a file says about its image.
+typedef struct { image_block_t exif, xmp; } image_notes_t;
+
+//  clips and notes may be NULL: no, and none.
 typedef struct {
     //  NULL with errno ENOMEM.
     void *(*new) (void);
@@ -65,10 +68,9 @@ typedef struct {
     int (*read) (void *self, const image_request_t *request, image_pixels_t *pixels, char *error,
         size_t error_bytes);
     bool (*clips) (const uint8_t *bytes, size_t size);      //  as image_reader_clips
-    //  After open, with the option orientation, which a PNG's own chunk and a TIFF do not need: the EXIF
-    //  block and the XMP packet.  Lent until the next open.
-    image_block_t (*exif) (const void *self);
-    image_block_t (*xmp) (const void *self);
+    //  After open, with the option orientation, which a PNG's own chunk and a TIFF do not need.  Lent until
+    //  the next open.
+    image_notes_t (*notes) (const void *self);
 } image_codec_t;
 
 extern const image_codec_t jpeg_reader;         //  and more of it: jpeg_reader.h

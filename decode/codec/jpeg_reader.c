@@ -261,20 +261,12 @@ jpeg_reader_was_fast (const jpeg_reader_t *self)
     return self->is_attached && !self->is_plain;
 }
 
-static image_block_t
-s_reader_exif (const void *reader)
+static image_notes_t
+s_reader_notes (const void *reader)
 {
     const jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
-    return self->exif;
-}
-
-static image_block_t
-s_reader_xmp (const void *reader)
-{
-    const jpeg_reader_t *self = reader;
-    assert (self->magic == JPEG_READER_MAGIC);
-    return self->xmp;
+    return (image_notes_t) { self->exif, self->xmp };
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -493,14 +485,6 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
     jpeg_finish_decompress (info);
 }
 
-static void
-s_assert_inside (const image_box_t *box, uint32_t height, uint32_t width)
-{
-    assert (box->height > 0 && box->width > 0);
-    assert (box->top < height && box->height <= height - box->top);
-    assert (box->left < width && box->width <= width - box->left);
-}
-
 static int
 s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
@@ -508,8 +492,6 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     jpeg_reader_t *self = reader;
     assert (self->magic == JPEG_READER_MAGIC);
     assert (self->opened);
-    assert (error && error_bytes > 0);
-    s_assert_inside (&request->box, self->info.image_height, self->info.image_width);
     self->error = error;
     self->error_bytes = error_bytes;
     switch (setjmp (self->escape)) {
@@ -706,6 +688,5 @@ const image_codec_t jpeg_reader = {
     .destroy = s_reader_destroy,
     .open = s_reader_open,
     .read = s_reader_read,
-    .exif = s_reader_exif,
-    .xmp = s_reader_xmp,
+    .notes = s_reader_notes,
 };

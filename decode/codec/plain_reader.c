@@ -814,7 +814,6 @@ s_reader_open (void *reader, const image_reader_options_t *options, const uint8_
 {
     plain_reader_t *self = reader;
     assert (self->magic == PLAIN_READER_MAGIC);
-    assert (options && bytes && height_p && width_p && error && error_bytes > 0);
     const char *name;
     file_kind_t kind = file_kind (bytes, size, &name);
     assert (kind == FILE_KIND_GIF || kind == FILE_KIND_BMP || kind == FILE_KIND_PNM);
@@ -881,11 +880,8 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     plain_reader_t *self = reader;
     assert (self->magic == PLAIN_READER_MAGIC);
     assert (self->format);
-    assert (request && pixels && error && error_bytes > 0);
     const image_box_t *box = &request->box;
     const plain_image_t *image = &self->image;
-    assert (box->height > 0 && box->height <= image->height && box->top <= image->height - box->height);
-    assert (box->width > 0 && box->width <= image->width && box->left <= image->width - box->width);
     int rc = s_decode (self, box, error, error_bytes);
     self->format = NULL;
     if (rc)

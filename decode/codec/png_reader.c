@@ -631,7 +631,6 @@ s_reader_open (void *reader, const image_reader_options_t *options, const uint8_
 {
     png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
-    assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
     self->bytes = bytes;
     self->size = size;
@@ -667,10 +666,7 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
     assert (self->png);
-    assert (request && pixels && error && error_bytes > 0);
     const image_box_t *box = &request->box;
-    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
-    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
     self->box = *box;
     uint32_t channels = s_channels (self);
     bool has_room = scratch_need (&self->pixels, s_stride (self) * box->height);
@@ -693,22 +689,14 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     return 0;
 }
 
-//  The content of the eXIf chunk.  Of several the last, before the image data or behind, as Pillow has it.
+//  EXIF: the content of the eXIf chunk.  Of several the last, before the image data or behind, as Pillow has it.
 //  Without that chunk, and with the option orientation: the EXIF data of a text.
-static image_block_t
-s_reader_exif (const void *reader)
+static image_notes_t
+s_reader_notes (const void *reader)
 {
     const png_reader_t *self = reader;
     assert (self->magic == PNG_READER_MAGIC);
-    return self->exif;
-}
-
-static image_block_t
-s_reader_xmp (const void *reader)
-{
-    const png_reader_t *self = reader;
-    assert (self->magic == PNG_READER_MAGIC);
-    return self->texts.xmp;
+    return (image_notes_t) { self->exif, self->texts.xmp };
 }
 
 const image_codec_t png_reader = {
@@ -717,6 +705,5 @@ const image_codec_t png_reader = {
     .open = s_reader_open,
     .read = s_reader_read,
     .clips = s_reader_clips,
-    .exif = s_reader_exif,
-    .xmp = s_reader_xmp,
+    .notes = s_reader_notes,
 };

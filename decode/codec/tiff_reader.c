@@ -566,7 +566,6 @@ s_reader_open (void *reader, const image_reader_options_t *options, const uint8_
 {
     tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
-    assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
     self->bytes = bytes;
     self->size = size;
@@ -722,11 +721,8 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
     assert (self->tiff);
-    assert (request && pixels && error && error_bytes > 0);
     const image_box_t *box = &request->box;
     uint32_t height = self->layout.height, width = self->layout.width;
-    assert (box->height > 0 && box->height <= height && box->top <= height - box->height);
-    assert (box->width > 0 && box->width <= width && box->left <= width - box->width);
     int rc = s_decode (self, error, error_bytes);
     s_close (self);
     if (rc)
@@ -739,18 +735,13 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
 }
 
 //  The file itself is laid out as an EXIF block is.
-static image_block_t
-s_reader_exif (const void *reader)
+static image_notes_t
+s_reader_notes (const void *reader)
 {
     const tiff_reader_t *self = reader;
     assert (self->magic == TIFF_READER_MAGIC);
-    return (image_block_t) { self->bytes, self->size };
-}
-
-static image_block_t
-s_reader_xmp (const void *reader)
-{
-    return orientation_tiff_xmp (s_reader_exif (reader));
+    image_block_t file = { self->bytes, self->size };
+    return (image_notes_t) { file, orientation_tiff_xmp (file) };
 }
 
 const image_codec_t tiff_reader = {
@@ -759,6 +750,5 @@ const image_codec_t tiff_reader = {
     .open = s_reader_open,
     .read = s_reader_read,
     .clips = s_reader_clips,
-    .exif = s_reader_exif,
-    .xmp = s_reader_xmp,
+    .notes = s_reader_notes,
 };

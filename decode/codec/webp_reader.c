@@ -100,7 +100,6 @@ s_reader_open (void *reader, const image_reader_options_t *options, const uint8_
 {
     webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
-    assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
     s_close (self);
     errno = 0;
     self->chunks = WebPDemux (&(WebPData) { bytes, size });
@@ -182,10 +181,7 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
     assert (self->chunks);
-    assert (request && pixels && error && error_bytes > 0);
     const image_box_t *box = &request->box;
-    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
-    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
     size_t stride = (size_t) self->width * IMAGE_COLOURS;
     bool has_room = scratch_need (&self->pixels, stride * self->height);
     int rc = has_room? s_decode (self, stride, error, error_bytes): s_no_memory (self, error, error_bytes);
@@ -202,20 +198,12 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     return 0;
 }
 
-static image_block_t
-s_reader_exif (const void *reader)
+static image_notes_t
+s_reader_notes (const void *reader)
 {
     const webp_reader_t *self = reader;
     assert (self->magic == WEBP_READER_MAGIC);
-    return self->exif;
-}
-
-static image_block_t
-s_reader_xmp (const void *reader)
-{
-    const webp_reader_t *self = reader;
-    assert (self->magic == WEBP_READER_MAGIC);
-    return self->xmp;
+    return (image_notes_t) { self->exif, self->xmp };
 }
 
 const image_codec_t webp_reader = {
@@ -223,6 +211,5 @@ const image_codec_t webp_reader = {
     .destroy = s_reader_destroy,
     .open = s_reader_open,
     .read = s_reader_read,
-    .exif = s_reader_exif,
-    .xmp = s_reader_xmp,
+    .notes = s_reader_notes,
 };

@@ -107,13 +107,12 @@ static orientation_t
 s_orientation (const image_reader_t *self, const image_reader_options_t *options)
 {
     const image_codec_t *codec = s_codecs [self->codec].codec;
-    const void *reader = self->readers [self->codec];
-    image_block_t exif = { NULL, 0 }, xmp = { NULL, 0 };
-    if (codec->exif && (options->orientation || self->kind == FILE_KIND_TIFF))
-        exif = codec->exif (reader);
-    if (codec->xmp && options->orientation)
-        xmp = codec->xmp (reader);
-    return orientation_of_number (orientation_number (exif, xmp));
+    image_notes_t notes = { { NULL, 0 }, { NULL, 0 } };
+    if (codec->notes && (options->orientation || self->kind == FILE_KIND_TIFF))
+        notes = codec->notes (self->readers [self->codec]);
+    if (!options->orientation)
+        notes.xmp = (image_block_t) { NULL, 0 };
+    return orientation_of_number (orientation_number (notes.exif, notes.xmp));
 }
 
 int
@@ -190,6 +189,9 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
     orientation_t orientation = self->orientation;
     image_request_t wanted = *request;
     wanted.box = orientation_stored_box (orientation, &request->box, self->height, self->width);
+    const image_box_t *box = &wanted.box;
+    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
+    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
     if (orientation.swaps && request->least_height > 0) {
         wanted.least_height = request->least_width > 0? request->least_width: 1;
         wanted.least_width = request->least_height;

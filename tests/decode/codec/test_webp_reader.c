@@ -182,7 +182,7 @@ s_assert_on_canvas (void *reader, const file_t *still, uint32_t height, uint32_t
     file_t file = s_animate (still, height, width, top, left);
     assert_int_equal (s_read (reader, still->bytes, still->size, NULL, &pixels, error), 0);
     assert_int_equal (s_read (reader, file.bytes, file.size, NULL, &pixels, error), 0);
-    image_block_t exif = webp_reader.exif (reader);
+    image_block_t exif = webp_reader.notes (reader).exif;
     assert_int_equal (exif.size, 4);
     assert_memory_equal (exif.bytes, "exif", 4);
     for (uint32_t row = 0; row < height; row++)
