@@ -8,7 +8,6 @@
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"
-#include "job_life.h"
 #include "patience.h"
 #include "raw_prefetch.h"
 #include "raw_refcount.h"

@@ -1,6 +1,7 @@
-//  The life of a job: which one a join is, joining, the end of service, ending.
+//  The life of a job: which one a join goes on with or replaces, what it must have to be taken, joining, the
+//  end of service, and its end, up to the reclaim of its memory.
 
-#include "job_life.h"
+#include "job.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include "client_life.h"
 #include "dispatch.h"
 #include "history.h"
-#include "job.h"
 #include "machine.h"
 #include "raw_prefetch.h"
 #include "steps.h"

@@ -330,4 +330,20 @@ uint64_t job_sending_epoch (const job_t *job);
 //  Ends a job without an open epoch, because the server begins no more epochs.
 bool job_is_between_epochs (const job_t *job);
 
+//  ---- how jobs end (life/job_life.c).  A job is marked to end while an event is handled, and swept at the
+//  event's end.
+
+//  Once a turn, if the broker drains: marks the jobs without an open epoch.  First in the next turn, when the
+//  driver has carried out their last actions: ends them.
+void job_life_mark_drained (broker_t *self);
+void job_life_end_drained (broker_t *self);
+//  Emits ACTION_RECLAIM for a job that is over, once no worker writes for it.
+void job_life_reclaim_when_still (broker_t *self, job_t *job);
+//  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or
+//  sent any more.
+void job_life_sweep (broker_t *self);
+//  At the end of an event or a turn: delivers and sweeps until no job is marked.
+void job_life_settle (broker_t *self);
+void job_life_check (const broker_t *self);
+
 #endif

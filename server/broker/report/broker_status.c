@@ -8,7 +8,6 @@
 #include "client_life.h"
 #include "dispatch.h"
 #include "job.h"
-#include "job_life.h"
 #include "lookahead.h"
 #include "patience.h"
 #include "raw_prefetch.h"
