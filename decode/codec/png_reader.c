@@ -689,8 +689,8 @@ s_reader_read (void *reader, const image_request_t *request, image_pixels_t *pix
     return 0;
 }
 
-//  EXIF is the content of the eXIf chunk.  Of several the last, before the image data or behind, as Pillow has
-//  it.  Without that chunk, and with the option orientation: the EXIF data of a text.
+//  EXIF is the content of the eXIf chunk.  Of several the last, before the image data or behind, as Pillow
+//  has it.  Without that chunk, and with the option orientation: the EXIF data of a text.
 static image_notes_t
 s_reader_notes (const void *reader)
 {
