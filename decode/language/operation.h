@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "custom.h"
 #include "decode_request.h"
 #include "entry.h"
 #include "finish.h"
@@ -32,7 +31,7 @@ typedef enum {
     OPERATION_RANDOM_RESIZED_CROP,
     OPERATION_RANDOM_CROP,
     OPERATION_PAD,
-    OPERATION_CUSTOM,               //  the operator's own (custom.h)
+    OPERATION_CUSTOM,               //  the operator's own (custom_t)
     OPERATION_FLIP,
     OPERATION_VERTICAL_FLIP,
     OPERATION_COLOR_JITTER,

@@ -49,8 +49,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "custom.h"
 #include "fairness.h"
+#include "pipeline.h"
 #include "random.h"
 #include "raw_store.h"
 #include "request.h"

@@ -37,8 +37,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "custom.h"
 #include "option.h"
+#include "pipeline.h"
 #include <sys/types.h>
 
 enum {

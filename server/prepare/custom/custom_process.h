@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "custom.h"
+#include "pipeline.h"
 
 typedef struct custom_process custom_process_t;
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "custom.h"
+#include "pipeline.h"
 
 typedef struct customs customs_t;
 

@@ -6,13 +6,13 @@
 #include <stdint.h>
 #include "broker.h"
 #include "catalogue.h"
-#include "custom.h"
 #include "data_warnings.h"
 #include "dataset.h"
 #include "device.h"
 #include "jpeg_row_index.h"
 #include "pack.h"
 #include "pins.h"
+#include "pipeline.h"
 
 typedef struct {
     device_t *device;
