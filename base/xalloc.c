@@ -17,6 +17,17 @@ xalloc_memory (void *memory)
     return memory;
 }
 
+void *
+xalloc_jobs (void *memory)
+{
+    if (!memory) {
+        fputs ("tureen: no memory for the sampler's bookkeeping: give the server more, or fewer jobs\n",
+            stderr);
+        abort ();
+    }
+    return memory;
+}
+
 char *
 xalloc_text_of (const char *format, va_list arguments)
 {

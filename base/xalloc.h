@@ -14,6 +14,8 @@
 
 //  Returns memory, which is not NULL.
 void *xalloc_memory (void *memory);
+//  The same for what the budget of jobs has: the message names that (sampler/).
+void *xalloc_jobs (void *memory);
 //  A text as printf makes it; the caller frees it.
 char *xalloc_text (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 char *xalloc_text_of (const char *format, va_list arguments) __attribute__ ((format (printf, 1, 0)));

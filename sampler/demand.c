@@ -1,12 +1,10 @@
 #include "demand.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "permutation.h"
 #include "stream_order.h"
+#include "xalloc.h"
 
 enum { DEMAND_MAGIC = 0x7de3a4d1 };
 
@@ -58,10 +56,10 @@ s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
     assert (join->list_count > 0);
     assert (!join->made || sampler_list_ids (join->made) == join->list);
     self->list = join->made? sampler_list_hold (join->made)
-        : sampler_need (sampler_list_copy (join->list, join->list_count, sample_count));
+        : xalloc_jobs (sampler_list_copy (join->list, join->list_count, sample_count));
     self->list_count = join->list_count;
-    self->left = sampler_need (malloc (sample_count * sizeof *self->left));
-    self->data = sampler_need (roaring_bitmap_copy (sampler_list_set (self->list)));
+    self->left = xalloc_jobs (malloc (sample_count * sizeof *self->left));
+    self->data = xalloc_jobs (roaring_bitmap_copy (sampler_list_set (self->list)));
 }
 
 static void
@@ -69,7 +67,7 @@ s_take_data (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
     assert (join->data);
     assert (!roaring_bitmap_is_empty (join->data));
-    self->data = sampler_need (roaring_bitmap_copy (join->data));
+    self->data = xalloc_jobs (roaring_bitmap_copy (join->data));
     if (self->order != SAMPLER_ORDER_SEEDED)
         return;
     self->seed = join->seed;
@@ -81,7 +79,7 @@ s_take_data (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
     self->ranked_first = roaring_bitmap_minimum (join->data);
     if (roaring_bitmap_maximum (join->data) - self->ranked_first == self->list_count - 1)
         return;                     //  one range
-    self->ranked = sampler_need (roaring_bitmap_copy (join->data));
+    self->ranked = xalloc_jobs (roaring_bitmap_copy (join->data));
 }
 
 //  Cuts data down to what can be read.  That also undoes run compression (ranges arrive so), since an
@@ -143,7 +141,7 @@ s_skip_gone (demand_t *self)
 static size_t
 s_shorten_list (demand_t *self, size_t places)
 {
-    sampler_list_t *kept = sampler_need (sampler_list_kept (self->list, self->data, &places));
+    sampler_list_t *kept = xalloc_jobs (sampler_list_kept (self->list, self->data, &places));
     sampler_list_destroy (&self->list);
     self->list = kept;
     self->list_count = self->epoch_count = sampler_list_count (kept);
@@ -162,7 +160,7 @@ s_epoch_begin (demand_t *self)
         s_shorten_list (self, 0);
     if (self->list)
         memcpy (self->left, sampler_list_times (self->list), self->sample_count * sizeof *self->left);
-    self->remaining = sampler_need (roaring_bitmap_copy (self->data));
+    self->remaining = xalloc_jobs (roaring_bitmap_copy (self->data));
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
     self->cursor = 0;
@@ -208,7 +206,7 @@ s_take (demand_t *self, roaring_bitmap_t *taken, const roaring_bitmap_t *passed)
     self->taken = taken;
     roaring_bitmap_andnot_inplace (self->remaining, taken);
     if (self->ranked) {
-        self->ranked_ids = sampler_need (malloc (self->list_count * sizeof *self->ranked_ids));
+        self->ranked_ids = xalloc_jobs (malloc (self->list_count * sizeof *self->ranked_ids));
         roaring_bitmap_to_uint32_array (self->ranked, self->ranked_ids);
     }
     if (passed)
@@ -254,7 +252,7 @@ static roaring_bitmap_t *
 s_others (const demand_t *self, const roaring_bitmap_t *part)
 {
     const roaring_bitmap_t *data = self->data? self->data: self->asked;
-    return sampler_need (roaring_bitmap_andnot (data, part));
+    return xalloc_jobs (roaring_bitmap_andnot (data, part));
 }
 
 static void
@@ -283,8 +281,8 @@ static roaring_bitmap_t *
 s_first_part (demand_t *self, const sampler_join_t *join)
 {
     self->parts = *join->parts;
-    self->asked = sampler_need (roaring_bitmap_copy (join->data));
-    roaring_bitmap_t *remaining = sampler_need (roaring_bitmap_copy (join->data));
+    self->asked = xalloc_jobs (roaring_bitmap_copy (join->data));
+    roaring_bitmap_t *remaining = xalloc_jobs (roaring_bitmap_copy (join->data));
     if (join->cut)
         roaring_bitmap_andnot_inplace (remaining, join->cut);
     roaring_bitmap_t *part = parts_of (&self->parts, self->epoch, self->sample_count, remaining);
@@ -302,7 +300,7 @@ s_passed (const demand_t *self, const sampler_join_t *join, const roaring_bitmap
 {
     if (!part || !taken || !demand_is_given (self))
         return NULL;
-    return sampler_need (join->cut? roaring_bitmap_andnot (taken, join->cut): roaring_bitmap_copy (taken));
+    return xalloc_jobs (join->cut? roaring_bitmap_andnot (taken, join->cut): roaring_bitmap_copy (taken));
 }
 
 //  What is taken of the first epoch.  With a history: of the node's part, in whichever order; what others had
@@ -345,7 +343,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (!join->list || join->order == SAMPLER_ORDER_LIST);
     assert (!remembers || join->order == SAMPLER_ORDER_SHARED);
     assert (join->pool == 0 || (join->order == SAMPLER_ORDER_SEEDED && join->pack_order));
-    demand_t *self = sampler_need (calloc (1, sizeof *self));
+    demand_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = DEMAND_MAGIC;
     self->order = join->order;
     self->sample_count = sample_count;
@@ -651,7 +649,7 @@ s_note_coming (void *context, uint32_t id)
 static void
 s_check_stream (const demand_t *self)
 {
-    to_come_t to_come = { .demand = self, .ids = sampler_need (roaring_bitmap_create ()) };
+    to_come_t to_come = { .demand = self, .ids = xalloc_jobs (roaring_bitmap_create ()) };
     if (self->cursor < self->list_count) {
         s_note_coming (&to_come, self->next);
         assert (self->cursor + 1 + stream_order_left (self->stream) == self->list_count);
@@ -666,8 +664,8 @@ s_check_stream (const demand_t *self)
 static void
 s_check_list (const demand_t *self)
 {
-    roaring_bitmap_t *to_come = sampler_need (roaring_bitmap_create ());
-    uint32_t *left = sampler_need (calloc (self->sample_count, sizeof *left));
+    roaring_bitmap_t *to_come = xalloc_jobs (roaring_bitmap_create ());
+    uint32_t *left = xalloc_jobs (calloc (self->sample_count, sizeof *left));
     uint64_t count = 0;
     for (size_t place = self->cursor; place < self->list_count; place++)
         if (s_comes (self, s_at (self, place))) {

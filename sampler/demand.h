@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
-
 #include "history.h"
 #include "sampler.h"
 

@@ -1,9 +1,8 @@
 #include "dsa.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "xalloc.h"
 
 enum { DSA_MAGIC = 0x5d5a11e3, BLOCK = 512 };
 enum { NO_ID = 0xffffffff };            //  never a sample: ids are below a 32-bit count
@@ -101,7 +100,7 @@ struct dsa {
 dsa_t *
 dsa_new (uint32_t sample_count, demand_t **demands, uint64_t key)
 {
-    dsa_t *self = sampler_need (calloc (1, sizeof *self));
+    dsa_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = DSA_MAGIC;
     self->sample_count = sample_count;
     self->demands = demands;

@@ -55,7 +55,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #include "demand.h"
 #include "random.h"
 #include "tree.h"

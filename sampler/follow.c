@@ -1,9 +1,8 @@
 #include "follow.h"
-#include "need.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include "xalloc.h"
 
 enum {
     FOLLOW_MAGIC = 0xf0110e31,
@@ -51,7 +50,7 @@ struct follow {
 follow_t *
 follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
 {
-    follow_t *self = sampler_need (calloc (1, sizeof *self));
+    follow_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = FOLLOW_MAGIC;
     self->demands = demands;
     self->keeps_fresh = keeps_fresh;

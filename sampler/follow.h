@@ -29,7 +29,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
-
 #include "demand.h"
 #include "random.h"
 #include "reusable_set.h"

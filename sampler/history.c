@@ -1,10 +1,9 @@
 #include "history.h"
-#include "need.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "xalloc.h"
 
 enum {
     HISTORY_MAGIC = 0x4157022d,
@@ -120,7 +119,7 @@ s_set_widths (history_t *self)
 history_t *
 history_new (const roaring_bitmap_t *data, uint32_t sample_count)
 {
-    history_t *self = sampler_need (calloc (1, sizeof *self));
+    history_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = HISTORY_MAGIC;
     self->size = self->remaining = roaring_bitmap_get_cardinality (data);
     assert (self->size > 0);
@@ -128,8 +127,8 @@ history_new (const roaring_bitmap_t *data, uint32_t sample_count)
     uint32_t high = roaring_bitmap_maximum (data);
     assert (high < sample_count);
     self->span = high - self->low + 1;
-    self->states = sampler_need (calloc (self->span, sizeof *self->states));
-    uint32_t *ids = sampler_need (malloc (self->size * sizeof *ids));
+    self->states = xalloc_jobs (calloc (self->span, sizeof *self->states));
+    uint32_t *ids = xalloc_jobs (malloc (self->size * sizeof *ids));
     roaring_bitmap_to_uint32_array (data, ids);
     for (size_t index = 0; index < self->size; index++)
         self->states [ids [index] - self->low] = AGE_ONE;
@@ -160,7 +159,7 @@ history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random)
     assert (self->magic == HISTORY_MAGIC);
     assert (self->epochs == 0 && self->drawn == 0);
     uint64_t count = roaring_bitmap_get_cardinality (taken);
-    uint32_t *ids = sampler_need (malloc ((count + 1) * sizeof *ids));
+    uint32_t *ids = xalloc_jobs (malloc ((count + 1) * sizeof *ids));
     roaring_bitmap_to_uint32_array (taken, ids);
     for (uint64_t place = 0; place < count; place++) {
         uint64_t other = place + random_below (random, count - place);
@@ -299,7 +298,7 @@ history_each (const history_t *self, void (*visit) (void *context, uint32_t id),
 static void
 s_list_late (history_t *self)
 {
-    self->late = sampler_need (malloc (self->remaining * sizeof *self->late));
+    self->late = xalloc_jobs (malloc (self->remaining * sizeof *self->late));
     self->late_count = 0;
     size_t count = self->sparse? self->sparse_count: self->span;
     for (size_t index = 0; index < count; index++) {

@@ -40,7 +40,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
-
 #include "random.h"
 
 typedef struct history history_t;

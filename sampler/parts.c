@@ -1,9 +1,9 @@
 #include "parts.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "need.h"
 #include "permutation.h"
 #include "random.h"
+#include "xalloc.h"
 
 //  A bit for each id, or for each place of one.
 typedef uint64_t bits_t;
@@ -11,7 +11,7 @@ typedef uint64_t bits_t;
 static bits_t *
 s_bits_new (uint32_t sample_count)
 {
-    return sampler_need (calloc (sample_count / PARTS_UNIT + 1, sizeof (bits_t)));
+    return xalloc_jobs (calloc (sample_count / PARTS_UNIT + 1, sizeof (bits_t)));
 }
 
 static void
@@ -34,12 +34,12 @@ s_bits_of (uint32_t sample_count, const roaring_bitmap_t *ids)
 static roaring_bitmap_t *
 s_set_of (bits_t *bits, uint64_t count)
 {
-    uint32_t *ids = sampler_need (malloc ((count + 1) * sizeof *ids));
+    uint32_t *ids = xalloc_jobs (malloc ((count + 1) * sizeof *ids));
     uint64_t found = 0;
     for (uint32_t word = 0; found < count; word++)
         for (bits_t left = bits [word]; left; left &= left - 1)
             ids [found++] = word * PARTS_UNIT + (uint32_t) __builtin_ctzll (left);
-    roaring_bitmap_t *set = sampler_need (roaring_bitmap_of_ptr (found, ids));
+    roaring_bitmap_t *set = xalloc_jobs (roaring_bitmap_of_ptr (found, ids));
     free (ids);
     free (bits);
     return set;

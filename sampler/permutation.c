@@ -1,7 +1,5 @@
 #include "permutation.h"
-
 #include <assert.h>
-
 #include "random.h"
 
 enum {

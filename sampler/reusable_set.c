@@ -1,9 +1,8 @@
 #include "reusable_set.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "xalloc.h"
 
 enum {
     REUSABLE_SET_MAGIC = 0x5e1f0009,
@@ -50,13 +49,13 @@ reusable_set_t *
 reusable_set_new (size_t places, const strata_t *strata)
 {
     assert (places > 0);
-    reusable_set_t *self = sampler_need (calloc (1, sizeof *self));
+    reusable_set_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = REUSABLE_SET_MAGIC;
     self->strata = strata;
     self->places = places;
     self->words = 1;
-    self->entries = sampler_need (calloc (places, sizeof *self->entries));
-    self->racks = sampler_need (calloc (strata_bound (strata), sizeof *self->racks));
+    self->entries = xalloc_jobs (calloc (places, sizeof *self->entries));
+    self->racks = xalloc_jobs (calloc (strata_bound (strata), sizeof *self->racks));
     return self;
 }
 
@@ -143,7 +142,7 @@ s_file (reusable_set_t *self, size_t index)
     list_t *list = s_list (self, index);
     if (list->count == list->room) {
         list->room = list->room? list->room * 2: 16;
-        list->entries = sampler_need (realloc (list->entries, list->room * sizeof *list->entries));
+        list->entries = xalloc_jobs (realloc (list->entries, list->room * sizeof *list->entries));
     }
     self->entries [index].place = list->count;
     list->entries [list->count++] = (uint32_t) index;
@@ -166,7 +165,7 @@ static void
 s_count_taker (reusable_set_t *self, rack_t *rack, size_t job, bool comes)
 {
     if (!rack->takers) {
-        rack->takers = sampler_need (calloc (self->words * 64, sizeof *rack->takers));
+        rack->takers = xalloc_jobs (calloc (self->words * 64, sizeof *rack->takers));
     }
     rack->takers [job] += comes? 1: UINT32_MAX;
 }
@@ -184,7 +183,7 @@ s_count_takers (reusable_set_t *self, size_t index, bool comes)
 static void
 s_widen (reusable_set_t *self, size_t words)
 {
-    uint64_t *higher = sampler_need (calloc (self->places * (words - 1), sizeof *higher));
+    uint64_t *higher = xalloc_jobs (calloc (self->places * (words - 1), sizeof *higher));
     for (size_t index = 0; self->higher && index < self->places; index++)
         memcpy (higher + index * (words - 1), self->higher + index * (self->words - 1),
             (self->words - 1) * sizeof *higher);
@@ -194,7 +193,7 @@ s_widen (reusable_set_t *self, size_t words)
         rack_t *rack = &self->racks [stratum];
         if (!rack->takers)
             continue;
-        rack->takers = sampler_need (realloc (rack->takers, words * 64 * sizeof *rack->takers));
+        rack->takers = xalloc_jobs (realloc (rack->takers, words * 64 * sizeof *rack->takers));
         memset (rack->takers + self->words * 64, 0, (words - self->words) * 64 * sizeof *rack->takers);
     }
     self->words = words;
@@ -391,7 +390,7 @@ reusable_set_check (const reusable_set_t *self)
 {
     assert (self->magic == REUSABLE_SET_MAGIC);
     size_t bound = strata_bound (self->strata), jobs = self->words * 64;
-    uint32_t *takers = sampler_need (calloc (bound * jobs, sizeof *takers));
+    uint32_t *takers = xalloc_jobs (calloc (bound * jobs, sizeof *takers));
     size_t filed = 0, listed = 0;
     for (size_t index = 0; index < self->places; index++)
         if (self->entries [index].ticket) {

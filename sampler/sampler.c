@@ -1,15 +1,13 @@
 #include "sampler.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "demand.h"
 #include "dsa.h"
 #include "follow.h"
 #include "random.h"
 #include "sharing_tree.h"
+#include "xalloc.h"
 
 enum { SAMPLER_MAGIC = 0x3a9b51e7 };
 
@@ -69,14 +67,14 @@ sampler_t *
 sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
 {
     assert (sample_count > 0);
-    sampler_t *self = sampler_need (calloc (1, sizeof *self));
+    sampler_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = SAMPLER_MAGIC;
     self->sample_count = sample_count;
     self->policy = policy;
     self->random = random_from_seed (seed);
     self->past = random_from_seed (~seed);
     self->readable = s_all_ids (sample_count);
-    self->dropped = sampler_need (roaring_bitmap_create ());
+    self->dropped = xalloc_jobs (roaring_bitmap_create ());
     if (policy == SAMPLER_POLICY_DSA)
         self->dsa = dsa_new (sample_count, self->demands, random_next (&self->past));
     else

@@ -1,5 +1,4 @@
 #include "sampler_list.h"
-
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,13 +1,12 @@
 #include "sharing_tree.h"
-#include "demand.h"
-#include "need.h"
-#include "random.h"
-#include "tree.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "demand.h"
+#include "random.h"
+#include "tree.h"
+#include "xalloc.h"
 
 enum { WORD = 64, PIECES = WORD / DEMAND_PIECE };          //  ids in a word; pieces in it
 
@@ -88,7 +87,7 @@ s_put_jobs (look_t *look, demand_t *const *demands, const uint32_t *jobs, uint64
 {
     size_t jobs_count = look->tree->count, filled = 0, ids_left = LISTED_MAX;
     size_t parts = SPREAD_MAX / jobs_count < SPREAD_PARTS? SPREAD_MAX / jobs_count: SPREAD_PARTS;
-    uint32_t *ids = sampler_need (malloc (LIST_MAX * sizeof *ids));
+    uint32_t *ids = xalloc_jobs (malloc (LIST_MAX * sizeof *ids));
     parts = parts? parts: 1;
     for (size_t job = 0; job < jobs_count; job++) {
         const demand_t *demand = demands [jobs [job]];
@@ -209,8 +208,8 @@ s_add_piece (look_t *look, size_t *filled_p, uint32_t piece, uint32_t stride)
     size_t size = (*filled_p / PIECES + 1) * PIECES;
     if (*filled_p % PIECES == 0) {
         if ((size / PIECES & (size / PIECES - 1)) == 0) {           //  a power of two: room up to the next
-            look->pieces = sampler_need (realloc (look->pieces, 2 * size * sizeof *look->pieces));
-            look->strides = sampler_need (realloc (look->strides, 2 * size / PIECES
+            look->pieces = xalloc_jobs (realloc (look->pieces, 2 * size * sizeof *look->pieces));
+            look->strides = xalloc_jobs (realloc (look->strides, 2 * size / PIECES
                 * sizeof *look->strides));
         }
         for (size_t place = *filled_p; place < size; place++)
@@ -249,9 +248,9 @@ s_choose_pieces (look_t *look, demand_t *const *demands, const uint32_t *jobs, u
 {
     uint64_t words_max = ids_max / WORD? ids_max / WORD: 1;
     size_t bounds_max = 2 * (SPREAD_MAX + look->tree->count), filled = 0;
-    bound_t *bounds = sampler_need (malloc (bounds_max * sizeof *bounds));
-    region_t *regions = sampler_need (malloc (bounds_max * sizeof *regions));
-    roaring_bitmap_t *listed = sampler_need (roaring_bitmap_create ());
+    bound_t *bounds = xalloc_jobs (malloc (bounds_max * sizeof *bounds));
+    region_t *regions = xalloc_jobs (malloc (bounds_max * sizeof *regions));
+    roaring_bitmap_t *listed = xalloc_jobs (roaring_bitmap_create ());
     size_t count = s_put_jobs (look, demands, jobs, words_max * PIECES, listed, bounds);
     count = s_make_regions (bounds, count, regions);
     uint64_t words_listed = (roaring_bitmap_get_cardinality (listed) + PIECES - 1) / PIECES;
@@ -282,7 +281,7 @@ s_ones (uint64_t word)
 static void
 s_look (look_t *look, demand_t *const *demands, const uint32_t *jobs, size_t count)
 {
-    look->bits = sampler_need (malloc (count * look->count * sizeof *look->bits + 1));
+    look->bits = xalloc_jobs (malloc (count * look->count * sizeof *look->bits + 1));
     bool is_whole = true;
     for (size_t job = 0; job < count; job++) {
         uint64_t *row = look->bits + job * look->count;
@@ -310,12 +309,12 @@ s_new_look (sharing_tree_t *tree)
 {
     size_t count = tree->count;
     return (look_t) { .tree = tree,
-        .found = sampler_need (calloc (count, sizeof (uint64_t))),
-        .seen = sampler_need (calloc (count, sizeof (uint64_t))),
-        .is_whole = sampler_need (calloc (count, sizeof (bool))),
-        .from = sampler_need (calloc (count, sizeof (uint32_t))),
-        .end = sampler_need (calloc (count, sizeof (uint32_t))),
-        .hashes = sampler_need (calloc (count, sizeof (uint64_t))) };
+        .found = xalloc_jobs (calloc (count, sizeof (uint64_t))),
+        .seen = xalloc_jobs (calloc (count, sizeof (uint64_t))),
+        .is_whole = xalloc_jobs (calloc (count, sizeof (bool))),
+        .from = xalloc_jobs (calloc (count, sizeof (uint32_t))),
+        .end = xalloc_jobs (calloc (count, sizeof (uint32_t))),
+        .hashes = xalloc_jobs (calloc (count, sizeof (uint64_t))) };
 }
 
 static void
@@ -388,7 +387,7 @@ s_order (const look_t *look, demand_t *const *demands, const tree_t *kept, const
     size_t *order)
 {
     size_t count = look->tree->count, waiting = 0;
-    standing_t *standing = sampler_need (malloc (count * sizeof *standing));
+    standing_t *standing = xalloc_jobs (malloc (count * sizeof *standing));
     look->tree->on_path = kept? tree_count (kept): count;
     for (size_t job = 0; job < count; job++) {
         size_t place = kept? tree_place (kept, jobs [job]): TREE_NOWHERE;
@@ -411,7 +410,7 @@ static void
 s_measure_path (const look_t *look, const size_t *order)
 {
     sharing_tree_t *tree = look->tree;
-    uint64_t *bits = sampler_need (malloc (look->count * sizeof *bits + 1)), size = UINT64_MAX;
+    uint64_t *bits = xalloc_jobs (malloc (look->count * sizeof *bits + 1)), size = UINT64_MAX;
     uint64_t sizes [SAMPLER_JOBS_MAX];
     common_t common = s_all;
     memset (bits, 0xff, look->count * sizeof *bits);
@@ -500,12 +499,12 @@ sharing_tree_new (demand_t *const *demands, uint32_t sample_count, const tree_t 
     size_t count, uint64_t ids_max)
 {
     assert (count > 0 && count <= SAMPLER_JOBS_MAX);
-    sharing_tree_t *self = sampler_need (calloc (1, sizeof *self));
+    sharing_tree_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->is_kept = kept != NULL;
     self->ids = sample_count;
     self->count = count;
-    self->places = sampler_need (calloc (count, sizeof *self->places));
-    self->common = sampler_need (calloc (count * (count - 1) / 2 + 1, sizeof *self->common));
+    self->places = xalloc_jobs (calloc (count, sizeof *self->places));
+    self->common = xalloc_jobs (calloc (count * (count - 1) / 2 + 1, sizeof *self->common));
     look_t look = s_new_look (self);
     size_t order [SAMPLER_JOBS_MAX];
     //  A lone job shares with none, and its sizes are known.

@@ -1,9 +1,8 @@
 #include "strata.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "xalloc.h"
 
 enum {
     STRATA_MAGIC = 0x57a7a001,
@@ -49,7 +48,7 @@ struct strata {
 strata_t *
 strata_new (uint32_t sample_count)
 {
-    strata_t *self = sampler_need (calloc (1, sizeof *self));
+    strata_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = STRATA_MAGIC;
     self->sample_count = sample_count;
     self->bound = sample_count / STRATA_SHARE;
@@ -58,7 +57,7 @@ strata_new (uint32_t sample_count)
     if (self->bound > STRATA_MOST)
         self->bound = STRATA_MOST;
     self->room = self->count = 1;
-    self->strata = sampler_need (calloc (1, sizeof *self->strata));
+    self->strata = xalloc_jobs (calloc (1, sizeof *self->strata));
     self->strata [0] = (stratum_t) { .used = true, .size = sample_count };
     return self;
 }
@@ -150,7 +149,7 @@ s_take_label (strata_t *self)
         label++;
     if (label == self->room) {
         self->room *= 2;
-        self->strata = sampler_need (realloc (self->strata, self->room * sizeof *self->strata));
+        self->strata = xalloc_jobs (realloc (self->strata, self->room * sizeof *self->strata));
         memset (self->strata + label, 0, (self->room - label) * sizeof *self->strata);
     }
     self->count++;
@@ -182,15 +181,15 @@ s_mark (strata_t *self, size_t mark, const roaring_bitmap_t *ids)
 {
     size_t labels = self->room, splits = 0;
     refining_t refining = { .self = self };
-    refining.inside = sampler_need (calloc (labels, sizeof *refining.inside));
-    refining.parts = sampler_need (calloc (labels, sizeof *refining.parts));
+    refining.inside = xalloc_jobs (calloc (labels, sizeof *refining.inside));
+    refining.parts = xalloc_jobs (calloc (labels, sizeof *refining.parts));
     roaring_iterate (ids, s_count_inside, &refining);
     for (size_t label = 0; label < labels; label++)
         splits += refining.inside [label] > 0 && refining.inside [label] < self->strata [label].size;
     bool fits = self->count + splits <= self->bound && self->marks < SAMPLER_JOBS_MAX;
     if (fits) {
         if (splits > 0 && !self->labels) {
-            self->labels = sampler_need (calloc (self->sample_count, sizeof *self->labels));
+            self->labels = xalloc_jobs (calloc (self->sample_count, sizeof *self->labels));
         }
         s_split (&refining, labels);
         if (splits > 0)
@@ -262,7 +261,7 @@ s_compare (const void *one, const void *other, void *context)
 static uint16_t *
 s_sorted (const strata_t *self, size_t words)
 {
-    uint16_t *labels = sampler_need (malloc (self->count * sizeof *labels));
+    uint16_t *labels = xalloc_jobs (malloc (self->count * sizeof *labels));
     size_t count = 0;
     for (size_t label = 0; label < self->room; label++)
         if (self->strata [label].used)
@@ -306,7 +305,7 @@ s_departed_mark (strata_t *self, const bool *had)
             return index;
     }
     assert (free_index < SAMPLER_JOBS_MAX);             //  see marks
-    self->departed [free_index] = sampler_need (calloc (1, sizeof **self->departed));
+    self->departed [free_index] = xalloc_jobs (calloc (1, sizeof **self->departed));
     self->marks++;
     for (size_t label = 0; label < self->room; label++)
         if (had [label])
@@ -318,7 +317,7 @@ s_departed_mark (strata_t *self, const bool *had)
 static bool *
 s_take_mark (strata_t *self, size_t mark)
 {
-    bool *had = sampler_need (calloc (self->room, sizeof *had));
+    bool *had = xalloc_jobs (calloc (self->room, sizeof *had));
     for (size_t label = 0; label < self->room; label++) {
         had [label] = self->strata [label].used && s_has_mark (&self->strata [label], mark);
         s_clear_mark (&self->strata [label], mark);
@@ -396,7 +395,7 @@ s_drop_marks (strata_t *self)
 static void
 s_merge_twins (strata_t *self)
 {
-    uint16_t *becomes = sampler_need (calloc (self->room, sizeof *becomes));
+    uint16_t *becomes = xalloc_jobs (calloc (self->room, sizeof *becomes));
     uint16_t *labels = s_sorted (self, MARK_WORDS);
     for (size_t index = 0, count = self->count; index < count; index++) {
         stratum_t *stratum = &self->strata [labels [index]];
@@ -479,7 +478,7 @@ void
 strata_check (const strata_t *self, const roaring_bitmap_t *readable)
 {
     assert (self->magic == STRATA_MAGIC);
-    uint32_t *sizes = sampler_need (calloc (self->room, sizeof *sizes));
+    uint32_t *sizes = xalloc_jobs (calloc (self->room, sizeof *sizes));
     for (uint32_t id = 0; id < self->sample_count; id++)
         if (roaring_bitmap_contains (readable, id)) {
             assert (self->strata [strata_of (self, id)].used);

@@ -32,7 +32,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
-
 #include "sampler.h"
 
 typedef struct strata strata_t;

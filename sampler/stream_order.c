@@ -1,12 +1,10 @@
 #include "stream_order.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "permutation.h"
 #include "random.h"
+#include "xalloc.h"
 
 enum { ORDER_MAGIC = 0x5eed0f1d, PIECE = STREAM_ORDER_PIECE, WORD_BITS = 64 };
 
@@ -58,10 +56,10 @@ static void
 s_find_data (stream_order_t *self, const roaring_bitmap_t *data)
 {
     size_t words = self->samples / WORD_BITS + 1;
-    uint64_t *ids = sampler_need (calloc (words, sizeof *ids));
+    uint64_t *ids = xalloc_jobs (calloc (words, sizeof *ids));
     roaring_iterate (data, s_note_id, ids);
-    self->kept = sampler_need (calloc (words, sizeof *self->kept));
-    self->starts = sampler_need (malloc (self->piece_count * sizeof *self->starts));
+    self->kept = xalloc_jobs (calloc (words, sizeof *self->kept));
+    self->starts = xalloc_jobs (malloc (self->piece_count * sizeof *self->starts));
     uint32_t rank = 0;
     for (uint32_t position = 0; position < self->samples; position++) {
         uint32_t id = self->pack_order [position];
@@ -147,13 +145,13 @@ stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bi
     assert (pool >= STREAM_ORDER_POOL_MIN && pool <= STREAM_ORDER_POOL_MAX);
     assert (!roaring_bitmap_is_empty (data));
     assert (roaring_bitmap_maximum (data) < samples);
-    stream_order_t *self = sampler_need (calloc (1, sizeof *self));
+    stream_order_t *self = xalloc_jobs (calloc (1, sizeof *self));
     uint32_t count = (uint32_t) roaring_bitmap_get_cardinality (data);
     *self = (stream_order_t) {
         .magic = ORDER_MAGIC, .pack_order = pack_order, .samples = samples, .count = count,
         .piece_count = (count - 1) / PIECE + 1, .pool_max = pool, .seed = seed
     };
-    self->pool = sampler_need (malloc (s_pool_entries (count, pool) * sizeof *self->pool));
+    self->pool = xalloc_jobs (malloc (s_pool_entries (count, pool) * sizeof *self->pool));
     if (count < samples)
         s_find_data (self, data);
     stream_order_begin (self, 0);
@@ -222,7 +220,7 @@ stream_order_rest (const stream_order_t *self, void (*visit) (void *context, uin
 {
     assert (self->magic == ORDER_MAGIC);
     stream_order_t ahead = *self;
-    ahead.pool = sampler_need (malloc (s_pool_entries (self->count, self->pool_max) * sizeof *ahead.pool));
+    ahead.pool = xalloc_jobs (malloc (s_pool_entries (self->count, self->pool_max) * sizeof *ahead.pool));
     memcpy (ahead.pool, self->pool, self->pool_count * sizeof *ahead.pool);
     while (ahead.drawn < ahead.count)
         visit (context, stream_order_next (&ahead));

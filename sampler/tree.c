@@ -1,9 +1,8 @@
 #include "tree.h"
-#include "need.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "xalloc.h"
 
 enum { TREE_MAGIC = 0x13ee7a5e };
 
@@ -23,7 +22,7 @@ struct tree {
 tree_t *
 tree_new (void)
 {
-    tree_t *self = sampler_need (calloc (1, sizeof *self));
+    tree_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = TREE_MAGIC;
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         self->places [job] = TREE_NOWHERE;
@@ -121,10 +120,10 @@ s_lose (node_t *node, const roaring_bitmap_t *ids, uint64_t count)
 static void
 s_cut (tree_t *self, size_t place, const roaring_bitmap_t *lacking)
 {
-    roaring_bitmap_t *cut = sampler_need (roaring_bitmap_create ());
+    roaring_bitmap_t *cut = xalloc_jobs (roaring_bitmap_create ());
     for (node_t *node = self->nodes; node < self->nodes + place; node++) {
         if (node->size > 0 && roaring_bitmap_intersect (node->vertex, lacking)) {
-            roaring_bitmap_t *part = sampler_need (roaring_bitmap_and (node->vertex, lacking));
+            roaring_bitmap_t *part = xalloc_jobs (roaring_bitmap_and (node->vertex, lacking));
             s_lose (node, part, roaring_bitmap_get_cardinality (part));
             roaring_bitmap_xor_inplace (cut, part);
             roaring_bitmap_free (part);
@@ -144,16 +143,16 @@ tree_insert (tree_t *self, size_t place, uint32_t job, const roaring_bitmap_t *r
     assert (tree_place (self, job) == TREE_NOWHERE);
     node_t new = { .job = job };
     if (self->count == 0) {
-        new.vertex = sampler_need (roaring_bitmap_copy (remaining));
-        new.leaf = sampler_need (roaring_bitmap_create ());
+        new.vertex = xalloc_jobs (roaring_bitmap_copy (remaining));
+        new.leaf = xalloc_jobs (roaring_bitmap_create ());
     }
     else {
         bool is_last = place == self->count;
         node_t *next = &self->nodes [is_last? place - 1: place];
         //  A_p of the place, or all of A_(n-1).
-        roaring_bitmap_t *common = sampler_need (roaring_bitmap_andnot (neighbour, next->leaf));
-        roaring_bitmap_t *lacking = sampler_need (roaring_bitmap_andnot (common, remaining));
-        roaring_bitmap_t *rest = sampler_need (roaring_bitmap_andnot (remaining, common));
+        roaring_bitmap_t *common = xalloc_jobs (roaring_bitmap_andnot (neighbour, next->leaf));
+        roaring_bitmap_t *lacking = xalloc_jobs (roaring_bitmap_andnot (common, remaining));
+        roaring_bitmap_t *rest = xalloc_jobs (roaring_bitmap_andnot (remaining, common));
         roaring_bitmap_free (common);
         if (!roaring_bitmap_is_empty (lacking))
             s_cut (self, place, lacking);
@@ -208,7 +207,7 @@ tree_raise (tree_t *self, size_t place)
     if (place == 0)
         return;
     node_t *node = &self->nodes [place];
-    roaring_bitmap_t *rising = sampler_need (roaring_bitmap_and (node->vertex, node [-1].leaf));
+    roaring_bitmap_t *rising = xalloc_jobs (roaring_bitmap_and (node->vertex, node [-1].leaf));
     uint64_t count = roaring_bitmap_get_cardinality (rising);
     if (count > 0)
         s_lose (node, rising, count);
@@ -217,7 +216,7 @@ tree_raise (tree_t *self, size_t place)
         roaring_bitmap_andnot_inplace (node->leaf, rising);
         roaring_bitmap_t *higher = node > self->nodes? roaring_bitmap_and (rising, node [-1].leaf):
             roaring_bitmap_create ();
-        uint64_t higher_count = roaring_bitmap_get_cardinality (sampler_need (higher));
+        uint64_t higher_count = roaring_bitmap_get_cardinality (xalloc_jobs (higher));
         if (higher_count < count) {
             if (higher_count > 0)
                 roaring_bitmap_andnot_inplace (rising, higher);
@@ -241,14 +240,14 @@ tree_swap (tree_t *self, size_t place)
     roaring_bitmap_xor_inplace (back->leaf, back->vertex);
     if (place + 2 == self->count) {
         common = front->leaf;
-        front->leaf = sampler_need (roaring_bitmap_create ());
+        front->leaf = xalloc_jobs (roaring_bitmap_create ());
         roaring_bitmap_free (back->vertex);
     }
     else {
         node_t *after = back + 1;
         if (back->size > 0)
             s_gain (after, back->vertex, back->size);
-        common = sampler_need (roaring_bitmap_and (after->vertex, front->leaf));
+        common = xalloc_jobs (roaring_bitmap_and (after->vertex, front->leaf));
         s_lose (after, common, roaring_bitmap_get_cardinality (common));
         roaring_bitmap_andnot_inplace (front->leaf, common);
         roaring_bitmap_free (back->vertex);
@@ -331,7 +330,7 @@ tree_check (const tree_t *self, const roaring_bitmap_t *const *remaining)
 {
     assert (self->magic == TREE_MAGIC);
     uint64_t common_size = 0;
-    roaring_bitmap_t *common = sampler_need (roaring_bitmap_create ());
+    roaring_bitmap_t *common = xalloc_jobs (roaring_bitmap_create ());
     for (size_t place = 0; place < self->count; place++) {
         const node_t *node = &self->nodes [place];
         assert (self->places [node->job] == place);
@@ -341,7 +340,7 @@ tree_check (const tree_t *self, const roaring_bitmap_t *const *remaining)
         roaring_bitmap_or_inplace (common, node->vertex);
         common_size += node->size;
         assert (roaring_bitmap_get_cardinality (common) == common_size);        //  T1
-        roaring_bitmap_t *all = sampler_need (roaring_bitmap_or (common, node->leaf));
+        roaring_bitmap_t *all = xalloc_jobs (roaring_bitmap_or (common, node->leaf));
         assert (roaring_bitmap_equals (all, remaining [node->job]));            //  T1
         assert (roaring_bitmap_get_cardinality (all)
             == common_size + roaring_bitmap_get_cardinality (node->leaf));      //  T1

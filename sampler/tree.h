@@ -33,7 +33,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
-
 #include "sampler.h"
 
 typedef struct tree tree_t;
