@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <jansson.h>
 #include "audit.h"
-#include "audit_input.h"
 #include "complain.h"
 #include "file.h"
 #include "location.h"

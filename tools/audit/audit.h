@@ -17,14 +17,15 @@
  *    A2  tests that are added up over a job's epochs are independent under chance: epochs a fixed distance
  *        apart form chains, and along a chain each order is a new shuffle.
  *    A3  a finding's name, text and epochs are the audit's, until audit_destroy.
- *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added (10 while jobs are joined),
- *  and some 40 for each of the longest epoch.  Owner: one thread.
+ *  No clock, no randomness; I/O in audit_input.c alone.  Memory: 4 bytes for each id that was added (10 while
+ *  jobs are joined), and some 40 for each of the longest epoch.  Owner: one thread.
  */
 #ifndef AUDIT_H
 #define AUDIT_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define AUDIT_FALSE_ALARM 1e-4
 //  Up to here an order is called fresh: significant or not, it is a note and no fault.
@@ -180,5 +181,31 @@ const audit_test_t *audit_test (const audit_t *self, size_t index);
 double audit_bound (const audit_t *self);
 //  "missing", "same_order"; static.
 const char *audit_kind_name (audit_kind_t kind);
+
+//  ---- what an audit is given, from files (audit_input.c says how these look)
+
+//  Adds the file to the audit as a job of that name.  False: unusable, error says which line of it and what
+//  to do; the audit is good for audit_destroy only.
+bool __attribute__ ((warn_unused_result)) audit_input_ids (audit_t *audit, const char *name, FILE *file,
+    char *error, size_t error_bytes);
+
+enum { AUDIT_INPUT_GROUP_BYTES = 255 };
+
+//  For audit_set_groups.
+typedef struct {
+    audit_member_t *members;    //  by ascending id
+    size_t count;
+    char **names;               //  of groups
+    size_t group_count;
+} audit_input_groups_t;
+
+//  False: unusable, *self is empty, and error says which line of the file and what to do.
+bool __attribute__ ((warn_unused_result)) audit_input_groups (audit_input_groups_t *self, const char *name,
+    FILE *file, char *error, size_t error_bytes);
+//  Groups of so many neighbours in the order: "chunk 0" is its first ones.  False: there is no memory, *self
+//  is empty.
+bool __attribute__ ((warn_unused_result)) audit_input_chunks (audit_input_groups_t *self,
+    const uint32_t *order, size_t count, uint32_t chunk);
+void audit_input_clear (audit_input_groups_t *self);
 
 #endif

@@ -1,4 +1,25 @@
-#include "audit_input.h"
+//  What an audit is given, from files: recorded ids, and groups of samples.
+//
+//  Ids, as `tureen read --ids FILE` writes them: a line an epoch, numbers rising.
+//
+//      0: 5 17 3
+//      1: 3 5 ...
+//
+//  " ..." or a last line without an end: the epoch is unfinished.  What the end of the file touches may be
+//  cut short (a client was killed while it wrote), so a number there is left out, and so is a line without
+//  its colon.  It is read forward only, so that a pipe will do; memory follows what was read.
+//
+//  Groups: a line a sample, its id and its group.
+//
+//      0 cats
+//      1 dogs
+//
+//  A group is a word of up to AUDIT_INPUT_GROUP_BYTES bytes.  Ids may come in any order, each once; a sample
+//  without a line is of no group.
+//
+//  In both, blank lines, tabs and carriage returns do no harm; everything else is refused.  Any thread.
+
+#include "audit.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <cmocka.h>
 #include "audit.h"
-#include "audit_input.h"
 #include "scratch.h"
 
 FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
