@@ -379,7 +379,6 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
 void
 demand_destroy (demand_t **self_p)
 {
-    assert (self_p);
     demand_t *self = *self_p;
     if (!self)
         return;

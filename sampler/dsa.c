@@ -112,7 +112,6 @@ dsa_new (uint32_t sample_count, demand_t **demands, uint64_t key)
 void
 dsa_destroy (dsa_t **self_p)
 {
-    assert (self_p);
     dsa_t *self = *self_p;
     if (!self)
         return;

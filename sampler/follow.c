@@ -66,7 +66,6 @@ follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
 void
 follow_destroy (follow_t **self_p)
 {
-    assert (self_p);
     follow_t *self = *self_p;
     if (!self)
         return;

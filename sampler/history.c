@@ -192,7 +192,6 @@ history_leave_out (history_t *self, const roaring_bitmap_t *ids)
 void
 history_destroy (history_t **self_p)
 {
-    assert (self_p);
     history_t *self = *self_p;
     if (!self)
         return;

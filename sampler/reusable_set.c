@@ -74,7 +74,6 @@ s_free_racks (reusable_set_t *self)
 void
 reusable_set_destroy (reusable_set_t **self_p)
 {
-    assert (self_p);
     reusable_set_t *self = *self_p;
     if (!self)
         return;

@@ -85,7 +85,6 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
 void
 sampler_destroy (sampler_t **self_p)
 {
-    assert (self_p);
     sampler_t *self = *self_p;
     if (!self)
         return;
@@ -170,7 +169,6 @@ s_regroup (sampler_t *self)
 static demand_t *
 s_demand (const sampler_t *self, uint32_t job)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (job < SAMPLER_JOBS_MAX);
     assert (self->demands [job]);
@@ -195,7 +193,6 @@ s_follow (sampler_t *self, uint32_t job, const sampler_join_t *join)
 uint32_t
 sampler_join (sampler_t *self, const sampler_join_t *join)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_IDLE);
     uint32_t job = 0;
@@ -306,7 +303,6 @@ sampler_epoch_begin (sampler_t *self, uint32_t job)
 void
 sampler_drop (sampler_t *self, uint32_t id)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_IDLE);
     assert (id < self->sample_count);
@@ -325,7 +321,6 @@ sampler_drop (sampler_t *self, uint32_t id)
 const roaring_bitmap_t *
 sampler_dropped (const sampler_t *self)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     return self->dropped;
 }
@@ -333,7 +328,6 @@ sampler_dropped (const sampler_t *self)
 size_t
 sampler_group_count (const sampler_t *self)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     return self->group_count;
 }
@@ -341,7 +335,6 @@ sampler_group_count (const sampler_t *self)
 const uint32_t *
 sampler_group (const sampler_t *self, size_t group, size_t *count_p)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (group < self->group_count);
     *count_p = self->group_first [group + 1] - self->group_first [group];
@@ -351,7 +344,6 @@ sampler_group (const sampler_t *self, size_t group, size_t *count_p)
 sharing_tree_t *
 sharing_tree_of (const sampler_t *self, const uint32_t *jobs, size_t count, bool is_group, uint64_t ids_max)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_IDLE);
     for (size_t index = 0; index < count; index++) {
@@ -370,7 +362,6 @@ sharing_tree_of (const sampler_t *self, const uint32_t *jobs, size_t count, bool
 void
 sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_IDLE);
     assert (count > 0);
@@ -408,7 +399,6 @@ s_offer_next (sampler_t *self, sampler_offer_t *offer)
 bool
 sampler_offer (sampler_t *self, sampler_offer_t *offer)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OPEN);
     round_t *round = &self->round;
@@ -431,7 +421,6 @@ s_pick_of_all (sampler_t *self)
 uint32_t
 sampler_pick (sampler_t *self)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
@@ -481,7 +470,6 @@ sampler_try (sampler_t *self)
 void
 sampler_commit (sampler_t *self, uint32_t id)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
     if (self->round.dependent)
@@ -619,7 +607,6 @@ s_check_partition (const sampler_t *self)
 void
 sampler_check (const sampler_t *self)
 {
-    assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     s_check_partition (self);
     assert (!roaring_bitmap_intersect (self->dropped, self->readable));

@@ -141,7 +141,6 @@ sampler_list_hold (sampler_list_t *self)
 void
 sampler_list_destroy (sampler_list_t **self_p)
 {
-    assert (self_p);
     sampler_list_t *self = *self_p;
     *self_p = NULL;
     if (!self || atomic_fetch_sub_explicit (&self->holders, 1, memory_order_acq_rel) > 1)

@@ -530,7 +530,6 @@ sharing_tree_new (demand_t *const *demands, uint32_t sample_count, const tree_t 
 void
 sharing_tree_destroy (sharing_tree_t **self_p)
 {
-    assert (self_p);
     sharing_tree_t *self = *self_p;
     if (!self)
         return;

@@ -65,7 +65,6 @@ strata_new (uint32_t sample_count)
 void
 strata_destroy (strata_t **self_p)
 {
-    assert (self_p);
     strata_t *self = *self_p;
     if (!self)
         return;

@@ -161,7 +161,6 @@ stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bi
 void
 stream_order_destroy (stream_order_t **self_p)
 {
-    assert (self_p);
     stream_order_t *self = *self_p;
     if (!self)
         return;

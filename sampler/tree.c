@@ -32,7 +32,6 @@ tree_new (void)
 void
 tree_destroy (tree_t **self_p)
 {
-    assert (self_p);
     tree_t *self = *self_p;
     if (!self)
         return;

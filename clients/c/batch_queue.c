@@ -179,7 +179,6 @@ batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mappe
 static void
 s_window_destroy (window_t **self_p)
 {
-    assert (self_p);
     window_t *self = *self_p;
     if (!self)
         return;
@@ -298,7 +297,6 @@ batch_queue_new (void)
 void
 batch_queue_destroy (batch_queue_t **self_p)
 {
-    assert (self_p);
     batch_queue_t *self = *self_p;
     if (!self)
         return;
@@ -899,7 +897,6 @@ tureen_batch_ragged (const tureen_batch_t *self, const char *name, void *values,
 void
 tureen_batch_release (tureen_batch_t **self_p)
 {
-    assert (self_p);
     tureen_batch_t *self = *self_p;
     if (!self)
         return;

@@ -131,7 +131,6 @@ dealer_new (dealer_t **self_p, void *context, const char *address, const credent
 void
 dealer_destroy (dealer_t **self_p)
 {
-    assert (self_p);
     dealer_t *self = *self_p;
     if (!self)
         return;

@@ -605,7 +605,6 @@ exit:
 void
 job_options_destroy (job_options_t **self_p)
 {
-    assert (self_p);
     job_options_t *self = *self_p;
     if (!self)
         return;

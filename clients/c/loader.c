@@ -140,7 +140,6 @@ tureen_loader_new (const tureen_options_t *options, char *error, size_t error_by
 void
 tureen_loader_destroy (tureen_loader_t **self_p)
 {
-    assert (self_p);
     tureen_loader_t *self = *self_p;
     if (!self)
         return;

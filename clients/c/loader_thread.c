@@ -972,7 +972,6 @@ loader_thread_new (loader_thread_t **self_p, const loader_thread_setup_t *setup)
 void
 loader_thread_destroy (loader_thread_t **self_p)
 {
-    assert (self_p);
     loader_thread_t *self = *self_p;
     if (!self)
         return;

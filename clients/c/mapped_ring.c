@@ -171,7 +171,6 @@ exit:
 void
 mapped_ring_destroy (mapped_ring_t **self_p)
 {
-    assert (self_p);
     mapped_ring_t *self = *self_p;
     if (!self)
         return;

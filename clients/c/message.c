@@ -421,7 +421,6 @@ message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch
 void
 message_joined_destroy (message_joined_t **self_p)
 {
-    assert (self_p);
     message_joined_t *self = *self_p;
     if (!self)
         return;

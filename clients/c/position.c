@@ -64,7 +64,6 @@ position_new (const uint64_t *list, size_t list_count, uint64_t samples)
 void
 position_destroy (position_t **self_p)
 {
-    assert (self_p);
     position_t *self = *self_p;
     if (!self)
         return;

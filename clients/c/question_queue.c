@@ -49,7 +49,6 @@ question_queue_new (void)
 void
 question_queue_destroy (question_queue_t **self_p)
 {
-    assert (self_p);
     question_queue_t *self = *self_p;
     if (!self)
         return;

@@ -388,7 +388,6 @@ jpeg_entropy_new (void)
 void
 jpeg_entropy_destroy (jpeg_entropy_t **self_p)
 {
-    assert (self_p);
     jpeg_entropy_t *self = *self_p;
     if (!self)
         return;

@@ -17,7 +17,6 @@ s_put (uint8_t *at, uint64_t value, unsigned bytes)
 void
 keyed_random_init (keyed_random_t *self, const pipeline_key_t *key, uint32_t view, uint32_t place)
 {
-    assert (self);
     assert (key);
     self->block = 0;
     self->used = KEYED_RANDOM_BLOCK_NUMBERS;

@@ -1048,7 +1048,6 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
 static const operation_row_t *
 s_row (const operation_t *self)
 {
-    assert (self);
     assert ((size_t) self->kind < OPERATION_KINDS);
     return &s_rows [self->kind];
 }

@@ -63,7 +63,6 @@ enum { RECIPES = sizeof s_recipes / sizeof *s_recipes };
 static void
 s_check (const pipeline_t *self)
 {
-    assert (self);
     assert (self->magic == PIPELINE_MAGIC);
 }
 
@@ -657,7 +656,6 @@ pipeline_hold (const pipeline_t *self)
 void
 pipeline_destroy (const pipeline_t **self_p)
 {
-    assert (self_p);
     if (!*self_p)
         return;
     pipeline_t *self = (pipeline_t *) (uintptr_t) *self_p;

@@ -175,7 +175,6 @@ decoder_new (void)
 void
 decoder_destroy (decoder_t **self_p)
 {
-    assert (self_p);
     decoder_t *self = *self_p;
     if (!self)
         return;
@@ -547,7 +546,6 @@ decoder_status_t
 decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
 {
-    assert (self);
     assert (self->magic == DECODER_MAGIC);
     assert (key && sample && version && error && error_bytes > 0);
     *error = 0;
@@ -592,7 +590,6 @@ decoder_status_t
 decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p,
     uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
     assert (self->magic == DECODER_MAGIC);
     assert (sample && height_p && width_p && error && error_bytes > 0);
     *error = 0;
@@ -715,7 +712,6 @@ bool
 decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets)
 {
-    assert (self);
     assert (self->magic == DECODER_MAGIC);
     assert (key && version && targets);
     const plan_t *plan = pipeline_plan (pipeline);

@@ -56,7 +56,6 @@ image_reader_new (void)
 void
 image_reader_destroy (image_reader_t **self_p)
 {
-    assert (self_p);
     image_reader_t *self = *self_p;
     if (!self)
         return;
@@ -119,7 +118,6 @@ int
 image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
     size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
-    assert (self);
     assert (self->magic == IMAGE_READER_MAGIC);
     assert (error && error_bytes > 0);
     const char *name;
@@ -182,7 +180,6 @@ int
 image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes)
 {
-    assert (self);
     assert (self->magic == IMAGE_READER_MAGIC);
     assert (self->codec < CODECS);
     assert (error && error_bytes > 0);
