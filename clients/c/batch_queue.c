@@ -93,11 +93,11 @@ s_init_batch (tureen_batch_t *self, batch_queue_t *queue, window_t *window, cons
     self->magic = BATCH_MAGIC_IDLE;
     self->queue = queue;
     self->window = window;
-    self->info = message_joined_info (joined);
+    self->info = &joined->info;
     self->ids = ids;
     self->step = self->info->world_size == 1? ids: ids + self->info->batch_size;
     self->ring = ring;
-    self->slot_bytes = message_joined_slot_bytes (joined);
+    self->slot_bytes = joined->slot_bytes;
     zmq_msg_init (&self->message);
 }
 
@@ -154,7 +154,7 @@ batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mappe
     uint8_t *base, uint64_t sequence_base)
 {
     assert (joined_p && *joined_p && ring_p);
-    const tureen_info_t *info = message_joined_info (*joined_p);
+    const tureen_info_t *info = &(*joined_p)->info;
     window_t *self = calloc (1, sizeof *self);
     uint64_t *ids = calloc (info->slots * s_room (info), sizeof *ids);
     if (!self || !ids) {
@@ -168,7 +168,7 @@ batch_queue_window_new (batch_queue_t *queue, message_joined_t **joined_p, mappe
     self->sequence_base = sequence_base;
     for (uint32_t slot = 0; slot < info->slots; slot++)
         s_init_batch (&self->batches [slot], queue, self, *joined_p, ids + slot * s_room (info),
-            base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
+            base? base + slot * (*joined_p)->slot_bytes: NULL);
     self->joined = *joined_p;
     self->ring = *ring_p;
     *joined_p = NULL;
@@ -206,7 +206,7 @@ s_free_loose (window_t *self)
             return self->loose [index];
     if (self->loose_count == WINDOW_LOOSE_MAX)
         return NULL;
-    size_t room = s_room (message_joined_info (self->joined));
+    size_t room = s_room (&self->joined->info);
     tureen_batch_t *batch = calloc (1, sizeof *batch + room * sizeof *batch->ids);
     if (batch) {
         s_init_batch (batch, self->batches [0].queue, self, self->joined, (uint64_t *) (batch + 1), NULL);
@@ -378,7 +378,7 @@ batch_queue_open (batch_queue_t *self, window_t **window_p, position_t **positio
     assert (!self->window && (self->joined != NULL) == (position_p == NULL));
     self->window = *window_p;
     *window_p = NULL;
-    const tureen_info_t *info = message_joined_info (self->window->joined);
+    const tureen_info_t *info = &self->window->joined->info;
     if (position_p) {
         self->joined = self->window->joined;
         self->window->lends_joined = true;

@@ -19,26 +19,6 @@ enum {
 
 #define JOB_OPTIONS_MAGIC 0x4a4f5054u
 
-struct job_options {
-    uint32_t magic;
-    uint32_t batch_size;
-    tureen_order_t order;
-    uint32_t pool;
-    uint32_t world_size;                //  1: no ranks
-    uint32_t rank;
-    uint32_t nodes;                     //  1: not over several
-    uint32_t node;
-    tureen_parts_t parts;
-    uint32_t gather_seconds;            //  0: not given
-    int rank_wait_seconds;              //  likewise; below 0: none
-    json_t *root;                       //  of the first JOIN, without ranks and frames
-    uint64_t *list;
-    size_t list_count;
-    uint64_t *subset;                   //  pairs
-    size_t subset_count;
-    state_t *state;
-};
-
 //  --------------------------------------------------------------------------
 //  Checks: what the server would refuse, refused here with the option's name
 
@@ -620,41 +600,6 @@ job_options_destroy (job_options_t **self_p)
     *self_p = NULL;
 }
 
-uint32_t
-job_options_batch_size (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->batch_size;
-}
-
-uint32_t
-job_options_world_size (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->world_size;
-}
-
-uint32_t
-job_options_rank (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->rank;
-}
-
-uint32_t
-job_options_nodes (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->nodes;
-}
-
-uint32_t
-job_options_node (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->node;
-}
-
 void
 job_options_set_part (const job_options_t *self, uint64_t batches, position_cut_t *cut, state_part_t *part)
 {
@@ -667,19 +612,4 @@ job_options_set_part (const job_options_t *self, uint64_t batches, position_cut_
     *part = (state_part_t) { .nodes = self->nodes, .node = self->node, .parts = self->parts, .cut = *cut };
     part->cut.taken.list = self->list;
     *cut = (position_cut_t) { .batches = 0 };
-}
-
-const uint64_t *
-job_options_list (const job_options_t *self, size_t *count_p)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    *count_p = self->list_count;
-    return self->list;
-}
-
-const state_t *
-job_options_state (const job_options_t *self)
-{
-    assert (self && self->magic == JOB_OPTIONS_MAGIC);
-    return self->state;
 }

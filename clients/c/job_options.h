@@ -6,11 +6,31 @@
 #ifndef JOB_OPTIONS_H
 #define JOB_OPTIONS_H
 #include <stddef.h>
+#include <jansson.h>
 #include "message.h"
 #include "state.h"
 #include "tureen.h"
 
-typedef struct job_options job_options_t;
+typedef struct {
+    uint32_t magic;
+    uint32_t batch_size;
+    tureen_order_t order;
+    uint32_t pool;
+    uint32_t world_size;                //  1: no ranks
+    uint32_t rank;
+    uint32_t nodes;                     //  1: not over several
+    uint32_t node;
+    tureen_parts_t parts;
+    uint32_t gather_seconds;            //  0: not given
+    int rank_wait_seconds;              //  likewise; below 0: none
+    json_t *root;                       //  of the first JOIN, without ranks and frames
+    uint64_t *list;                     //  options.ids; NULL: none
+    size_t list_count;
+    uint64_t *subset;                   //  pairs
+    size_t subset_count;
+    state_t *state;                     //  options.state, read; NULL: none.  With nodes its part is this
+                                        //  node's: the state of a whole job is cut there
+} job_options_t;
 
 //  0 and *self_p; or -EINVAL (an option is unusable, or does not go with options.state: error names it and
 //  what was expected) or -ENOMEM.  Keeps nothing of options.
@@ -41,22 +61,9 @@ void job_options_frames_clear (job_options_frames_t *frames);
 //  data digest, so the job cannot be resumed.
 bool job_options_describe (const job_options_t *self, const tureen_info_t *info, state_t *state);
 
-//  The requested batch size.
-uint32_t job_options_batch_size (const job_options_t *self);
-//  1: no ranks.
-uint32_t job_options_world_size (const job_options_t *self);
-uint32_t job_options_rank (const job_options_t *self);
-//  1: the job is not over several nodes.
-uint32_t job_options_nodes (const job_options_t *self);
-uint32_t job_options_node (const job_options_t *self);
 //  The part of a state with so many batches and this cut, of which it takes the words; none where the job is
 //  not over nodes, or the epoch is not begun.
 void job_options_set_part (const job_options_t *self, uint64_t batches, position_cut_t *cut,
     state_part_t *part);
-//  options.ids; NULL: none.
-const uint64_t *job_options_list (const job_options_t *self, size_t *count_p);
-//  options.state, read; NULL: none.  With nodes its part is this node's: the state of a whole job is cut
-//  there.
-const state_t *job_options_state (const job_options_t *self);
 
 #endif

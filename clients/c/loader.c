@@ -73,7 +73,7 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
         s_tell_waiting (self, options, address);
     rc = batch_queue_wait_open (self->batches, error);
     if (rc == 0)
-        self->info = message_joined_info (batch_queue_joined (self->batches));
+        self->info = &batch_queue_joined (self->batches)->info;
     return rc;
 }
 
@@ -82,12 +82,11 @@ static void
 s_finish (tureen_loader_t *self, const state_t *state)
 {
     self->nothing_left = (tureen_info_t) { .samples = state->samples, .dataset_samples = state->samples,
-        .batch_size = job_options_batch_size (self->options), .seed = state->seed,
+        .batch_size = self->options->batch_size, .seed = state->seed,
         .fingerprint = state->fingerprint,
         .data = state->data, .run = state->run, .pipeline = "[]",
-        .world_size = job_options_world_size (self->options),
-        .rank = job_options_rank (self->options), .nodes = job_options_nodes (self->options),
-        .node = job_options_node (self->options) };
+        .world_size = self->options->world_size, .rank = self->options->rank,
+        .nodes = self->options->nodes, .node = self->options->node };
     self->info = &self->nothing_left;
     batch_queue_finish (self->batches);
     question_queue_close (self->questions, "the job is over");
@@ -110,7 +109,7 @@ s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t
     self->questions = question_queue_new ();
     if (!self->questions)
         return -ENOMEM;
-    const state_t *state = job_options_state (self->options);
+    const state_t *state = self->options->state;
     if (!state || !options->epochs || state->epoch < options->epochs)
         return s_join (self, options, error);
     s_finish (self, state);
@@ -201,7 +200,7 @@ tureen_loader_state (tureen_loader_t *self, char **json_p)
     assert (self && self->magic == LOADER_MAGIC && json_p);
     *json_p = NULL;
     if (!self->thread) {
-        *json_p = state_write (job_options_state (self->options));
+        *json_p = state_write (self->options->state);
         return *json_p? 0: -ENOMEM;
     }
     state_t state;

@@ -190,7 +190,7 @@ s_send_question (loader_thread_t *self)
 static bool
 s_make_state (const loader_thread_t *self, state_t *state)
 {
-    const tureen_info_t *info = message_joined_info (batch_queue_joined (self->batches));
+    const tureen_info_t *info = &batch_queue_joined (self->batches)->info;
     if (!job_options_describe (self->options, info, state))
         return false;
     memcpy (state->run, self->run, sizeof state->run);
@@ -212,7 +212,7 @@ s_can_resume (const loader_thread_t *self)
     if (self->phase == JOINING)
         return self->rejoin.limit_ms >= 0;
     if (self->phase != RUNNING || self->rejoin.limit_ms < 0
-    ||  (self->last && job_options_world_size (self->options) == 1))
+    ||  (self->last && self->options->world_size == 1))
         return false;
     bool fine = s_make_state (self, &state);
     state_clear (&state);
@@ -288,7 +288,7 @@ s_send_join (loader_thread_t *self, message_error_t *why)
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
     }
-    job_options_resume_t resume = { .from = again? &state: job_options_state (self->options),
+    job_options_resume_t resume = { .from = again? &state: self->options->state,
         .inlined = self->inline_only };
     if (again) {
         resume.recent = recent_steps_numbers (&self->recent, &resume.recent_count);
@@ -315,9 +315,9 @@ s_send_join (loader_thread_t *self, message_error_t *why)
 static int
 s_take_transport (loader_thread_t *self, message_joined_t *joined, mapped_ring_t **ring_p)
 {
-    const char *path = message_joined_ring_path (joined);
+    const char *path = joined->ring_path;
     int rc = path? mapped_ring_new (ring_p, path, dealer_peer (self->dealer),
-        message_joined_ring_token (joined), message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
+        joined->ring_token, joined->ring_bytes, self->timeout_ms): -ENOENT;
     if (rc == -EPERM && !*ring_p) {
         message_error_t text;
         message_fail (&text, "another user than the server's listens at '%.250s': batches come through the "
@@ -337,12 +337,12 @@ s_take_transport (loader_thread_t *self, message_joined_t *joined, mapped_ring_t
 static int
 s_begin (const job_options_t *options, position_t *position)
 {
-    const state_t *from = job_options_state (options);
+    const state_t *from = options->state;
     const position_cut_t fresh = { .batches = 0 };
     if (!position)
         return -ENOMEM;
     const position_cut_t *cut = from? &from->part.cut: &fresh;
-    if (!position_set_node (position, job_options_nodes (options), job_options_node (options), cut))
+    if (!position_set_node (position, options->nodes, options->node, cut))
         return -ENOMEM;
     return !from || position_resume (position, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
 }
@@ -351,12 +351,11 @@ s_begin (const job_options_t *options, position_t *position)
 static int
 s_make_positions (loader_thread_t *self, const tureen_info_t *info, position_t **given_p)
 {
-    size_t count;
-    const uint64_t *list = job_options_list (self->options, &count);
-    self->received = position_new (list, count, info->dataset_samples);
-    *given_p = position_new (list, count, info->dataset_samples);
-    int rc = s_begin (self->options, self->received);
-    return rc? rc: s_begin (self->options, *given_p);
+    const job_options_t *options = self->options;
+    self->received = position_new (options->list, options->list_count, info->dataset_samples);
+    *given_p = position_new (options->list, options->list_count, info->dataset_samples);
+    int rc = s_begin (options, self->received);
+    return rc? rc: s_begin (options, *given_p);
 }
 
 //  Opens the window of a job that was joined.  0, or -errno.
@@ -365,7 +364,7 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, mapped_ring_t **ring
 {
     position_t *given = NULL;
     bool first = !self->received;
-    int rc = first? s_make_positions (self, message_joined_info (*joined_p), &given): 0;
+    int rc = first? s_make_positions (self, &(*joined_p)->info, &given): 0;
     const message_joined_t *joined = *joined_p;
     mapped_ring_t *ring = *ring_p;
     window_t *window = rc? NULL:
@@ -373,14 +372,14 @@ s_open (loader_thread_t *self, message_joined_t **joined_p, mapped_ring_t **ring
         self->before + self->sequence);
     if (window) {
         self->ring = ring;
-        snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
+        snprintf (self->run, sizeof self->run, "%s", joined->info.run);
         if (!first)
             position_next_job (self->received);
         self->before += self->sequence;
         self->sequence = 0;
         self->joined = joined;
-        self->recent.world_size = message_joined_info (joined)->world_size;
-        self->recent.steps_max = message_joined_info (joined)->slots + 1;
+        self->recent.world_size = joined->info.world_size;
+        self->recent.steps_max = joined->info.slots + 1;
         batch_queue_open (self->batches, &window, first? &given: NULL);
     }
     else if (rc == 0)
@@ -410,7 +409,7 @@ s_join_inline (loader_thread_t *self, mapped_ring_t **ring_p)
 {
     message_error_t why;
     //  A rank that leaves would end the job for the other ranks.
-    if (job_options_world_size (self->options) > 1) {
+    if (self->options->world_size > 1) {
         s_fail_at (self, -EPROTO, "the ring cannot be mapped; ask for TUREEN_INLINE");
         return;
     }
@@ -455,9 +454,9 @@ s_begin_running (loader_thread_t *self, const tureen_info_t *info, bool again)
 static bool
 s_is_ours (const loader_thread_t *self, const message_joined_t *joined, message_error_t *why)
 {
-    const tureen_info_t *info = message_joined_info (joined);
-    uint32_t world_size = job_options_world_size (self->options), rank = job_options_rank (self->options);
-    uint32_t nodes = job_options_nodes (self->options), node = job_options_node (self->options);
+    const tureen_info_t *info = &joined->info;
+    uint32_t world_size = self->options->world_size, rank = self->options->rank;
+    uint32_t nodes = self->options->nodes, node = self->options->node;
     if (info->world_size != world_size || info->rank != rank)
         return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not "
             "%" PRIu32 " of %" PRIu32, info->rank, info->world_size, rank, world_size);
@@ -475,13 +474,13 @@ s_take_joined (loader_thread_t *self)
     message_joined_t *joined;
     mapped_ring_t *ring = NULL;
     if (!message_read_joined (self->message.frames, self->message.count,
-            job_options_batch_size (self->options), &joined, &why)) {
+            self->options->batch_size, &joined, &why)) {
         s_fail_at (self, -EPROTO, why.text);
         return;
     }
-    const tureen_info_t *info = message_joined_info (joined);
+    const tureen_info_t *info = &joined->info;
     self->job = info->job;
-    self->heartbeat_ms = message_joined_heartbeat_ms (joined);
+    self->heartbeat_ms = joined->heartbeat_ms;
     bool again = self->received != NULL;
     int rc = s_is_ours (self, joined, &why)? 0: -EPROTO;
     if (rc)

@@ -9,20 +9,6 @@
 
 #define MESSAGE_JOINED_MAGIC 0x4a4f4944u
 
-struct message_joined {
-    uint32_t magic;
-    json_t *root;                       //  owns every text below
-    tureen_info_t info;
-    tureen_field_t fields [MESSAGE_FIELDS_MAX];
-    const char **classes;
-    char *pipeline;
-    size_t slot_bytes;
-    uint32_t heartbeat_ms;
-    const char *ring_path;              //  NULL: inline
-    const char *ring_token;
-    size_t ring_bytes;
-};
-
 bool
 message_fail (message_error_t *error, const char *format, ...)
 {
@@ -433,48 +419,6 @@ message_joined_destroy (message_joined_t **self_p)
     *self_p = NULL;
 }
 
-const tureen_info_t *
-message_joined_info (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return &self->info;
-}
-
-size_t
-message_joined_slot_bytes (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return self->slot_bytes;
-}
-
-uint32_t
-message_joined_heartbeat_ms (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return self->heartbeat_ms;
-}
-
-const char *
-message_joined_ring_path (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return self->ring_path;
-}
-
-const char *
-message_joined_ring_token (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return self->ring_token;
-}
-
-size_t
-message_joined_ring_bytes (const message_joined_t *self)
-{
-    assert (self && self->magic == MESSAGE_JOINED_MAGIC);
-    return self->ring_bytes;
-}
-
 void
 message_joined_set_inline (message_joined_t *self)
 {
@@ -546,14 +490,14 @@ static bool
 s_check_way (const message_frame_t *frames, size_t count, const message_joined_t *joined,
     message_batch_t *batch, message_error_t *error)
 {
-    const tureen_info_t *info = message_joined_info (joined);
+    const tureen_info_t *info = &joined->info;
     bool has_step = info->world_size > 1, carried = batch->head.flags & WIRE_BATCH_INLINE;
     bool loose = has_step && batch->head.slot == WIRE_SLOT_NONE;
     if (!loose && batch->head.slot >= info->slots)
         return message_fail (error, "the server sent a batch in slot %" PRIu32, batch->head.slot);
     if (count != 3u + has_step + carried)
         return message_fail (error, "the server sent a batch of %zu frames", count);
-    if (carried && frames [count - 1].size != message_joined_slot_bytes (joined))
+    if (carried && frames [count - 1].size != joined->slot_bytes)
         return message_fail (error, "the server sent a batch of %zu bytes", frames [count - 1].size);
     if (carried != (loose || !info->ring))
         return message_fail (error, "the server sent a batch the wrong way");
@@ -565,7 +509,7 @@ bool
 message_read_batch (const message_frame_t *frames, size_t count, const message_joined_t *joined,
     message_batch_t *batch, message_error_t *error)
 {
-    const tureen_info_t *info = message_joined_info (joined);
+    const tureen_info_t *info = &joined->info;
     *batch = (message_batch_t) { .counts = NULL };
     wire_batch_t *head = &batch->head;
     if (count < 3 || frames [1].size != sizeof *head)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <jansson.h>
 #include "tureen.h"
 #include "wire.h"
 
@@ -49,21 +50,25 @@ message_status_t message_read_head (const message_frame_t *frames, size_t count,
 
 //  The content of JOINED, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits
 //  a size_t; data and run are well-formed, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 if an old
-//  server sends neither.
-typedef struct message_joined message_joined_t;
+//  server sends neither.  Texts are lent until message_joined_destroy.
+typedef struct {
+    uint32_t magic;
+    json_t *root;                       //  owns every text below
+    tureen_info_t info;
+    tureen_field_t fields [MESSAGE_FIELDS_MAX];
+    const char **classes;
+    char *pipeline;
+    size_t slot_bytes;
+    uint32_t heartbeat_ms;
+    //  The ring on offer.
+    const char *ring_path;              //  of its socket; NULL: inline
+    const char *ring_token;             //  of WIRE_TOKEN_BYTES
+    size_t ring_bytes;                  //  slots x slot_bytes
+} message_joined_t;
 //  True and *joined_p the caller's.  JOINED must repeat batch_size as requested.
 bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
     message_joined_t **joined_p, message_error_t *error) TUREEN_CHECKED;
 void message_joined_destroy (message_joined_t **self_p);
-
-//  All that follows is lent until message_joined_destroy.
-const tureen_info_t *message_joined_info (const message_joined_t *self);
-size_t message_joined_slot_bytes (const message_joined_t *self);
-uint32_t message_joined_heartbeat_ms (const message_joined_t *self);
-//  The ring on offer: its socket's path, NULL for inline; the token of WIRE_TOKEN_BYTES; slots x slot_bytes.
-const char *message_joined_ring_path (const message_joined_t *self);
-const char *message_joined_ring_token (const message_joined_t *self);
-size_t message_joined_ring_bytes (const message_joined_t *self);
 //  The job continues without a ring.
 void message_joined_set_inline (message_joined_t *self);
 

@@ -319,7 +319,7 @@ test_joined_is_read_as_described (void **state)
     (void) state;
     message_joined_t *joined = s_joined ("joined", 64);
     assert_int_equal (s_head (WIRE_JOINED).job, 5);
-    const tureen_info_t *info = message_joined_info (joined);
+    const tureen_info_t *info = &joined->info;
     assert_int_equal (info->job, 5);
     assert_int_equal (info->samples, 2020);
     assert_int_equal (info->dataset_samples, 3000);
@@ -335,10 +335,10 @@ test_joined_is_read_as_described (void **state)
     assert_int_equal (info->fields [1].offset, 9633792);
     assert_string_equal (info->pipeline, "[{\"op\": \"decode\"}, {\"share\": true}]");
     assert_true (info->ring);
-    assert_int_equal (message_joined_slot_bytes (joined), 9637888);
-    assert_int_equal (message_joined_ring_bytes (joined), 38551552);
-    assert_int_equal (message_joined_heartbeat_ms (joined), 1000);
-    assert_string_equal (message_joined_ring_token (joined), "0123456789abcdef0123456789abcdef");
+    assert_int_equal (joined->slot_bytes, 9637888);
+    assert_int_equal (joined->ring_bytes, 38551552);
+    assert_int_equal (joined->heartbeat_ms, 1000);
+    assert_string_equal (joined->ring_token, "0123456789abcdef0123456789abcdef");
     message_joined_destroy (&joined);
     assert_null (joined);
 }
@@ -354,7 +354,7 @@ test_fields_of_every_dtype_are_read (void **state)
         { "int64", 8 }, { "float16", 2 }, { "bfloat16", 2 }, { "float32", 4 }, { "float64", 8 }, { "bool", 1 }
     };
     message_joined_t *joined = s_joined ("joined_fields", 3);
-    const tureen_info_t *info = message_joined_info (joined);
+    const tureen_info_t *info = &joined->info;
     assert_int_equal (info->field_count, 24);
     for (size_t index = 0; index < 24; index++) {
         const tureen_field_t *field = &info->fields [index];
@@ -389,7 +389,7 @@ test_batches_are_read_as_described (void **state)
     assert_int_equal (batch.head.count, 3);
     message_joined_destroy (&joined);
     joined = s_joined ("joined_inline", 2);
-    assert_false (message_joined_info (joined)->ring);
+    assert_false (joined->info.ring);
     s_read ("batch_inline", 4);
     s_head (WIRE_BATCH);
     assert_true (message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error));
@@ -477,7 +477,7 @@ test_batches_of_ranks_are_read_as_described (void **state)
         message_batch_t batch;
         message_joined_t *joined = cases [index].payload? s_joined ("joined_ranks", 2):
             s_joined_rank (cases [index].rank);
-        const tureen_info_t *info = message_joined_info (joined);
+        const tureen_info_t *info = &joined->info;
         assert_true (info->ring && info->rank == cases [index].rank && info->world_size == 2);
         s_read (cases [index].name, cases [index].frames);
         s_head (WIRE_BATCH);

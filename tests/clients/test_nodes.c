@@ -309,8 +309,8 @@ s_joined (uint32_t world_size, uint32_t nodes)
     char *text = json_dumps (root, 0);
     const message_frame_t frames [] = { s_golden.frames [0], { (const uint8_t *) text, strlen (text) } };
     assert_true (message_read_joined (frames, 2, 2, &joined, &error));
-    assert_true (message_joined_info (joined)->nodes == nodes
-        && message_joined_info (joined)->node == nodes - 1);
+    assert_true (joined->info.nodes == nodes
+        && joined->info.node == nodes - 1);
     json_decref (root);
     free (text);
     return joined;

@@ -26,8 +26,8 @@ static const char *const s_joined [2] = { FUZZ_JOINED "\"ring\":null}",
 static void
 s_check_joined (const message_joined_t *joined)
 {
-    const tureen_info_t *info = message_joined_info (joined);
-    size_t slot_bytes = message_joined_slot_bytes (joined);
+    const tureen_info_t *info = &joined->info;
+    size_t slot_bytes = joined->slot_bytes;
     assert (info->slots >= 1 && info->slots <= WIRE_SLOTS_MAX && info->batch_size == 2 && slot_bytes > 0);
     assert (slot_bytes <= SIZE_MAX / info->slots);
     assert (info->world_size >= 1 && info->world_size <= WIRE_RANKS_MAX && info->rank < info->world_size);
@@ -40,8 +40,8 @@ s_check_joined (const message_joined_t *joined)
     for (size_t index = 0; index < info->class_count; index++)
         assert (info->classes [index]);
     if (info->ring)
-        assert (strlen (message_joined_ring_token (joined)) == WIRE_TOKEN_BYTES
-        && message_joined_ring_path (joined));
+        assert (strlen (joined->ring_token) == WIRE_TOKEN_BYTES
+        && joined->ring_path);
 }
 
 //  A batch that was accepted is read as the loader's thread reads it, and remembered as it is.
