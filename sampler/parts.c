@@ -98,8 +98,7 @@ parts_of (const parts_t *self, uint64_t epoch, uint32_t sample_count, const roar
     uint64_t least = all / self->nodes, longer = all % self->nodes;
     uint64_t first = self->node * least + (self->node < longer? self->node: longer);
     bits_t *places = s_places (self, sample_count, remaining);
-    roaring_bitmap_t *part = s_row (self, epoch, sample_count, places, first,
-        least + (self->node < longer));
+    roaring_bitmap_t *part = s_row (self, epoch, sample_count, places, first, least + (self->node < longer));
     free (places);
     return part;
 }

@@ -480,8 +480,7 @@ s_check_twins (const state_t *one, const state_t *other, message_error_t *error)
         return true;
     return message_fail (error,
         "there are two states of node %" PRIu32 ", of batches %" PRIu64 " and %" PRIu64 ": give states "
-        "that all ranks of a node took after the same step", one->part.node, one->batches,
-        other->batches);
+        "that all ranks of a node took after the same step", one->part.node, one->batches, other->batches);
 }
 
 static bool

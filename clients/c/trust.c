@@ -188,8 +188,7 @@ trust_open (const char *path)
     if (descriptor < 0)
         return -errno;
     const char *slash = strrchr (path, '/');
-    snprintf (above, sizeof above, "%.*s", slash && slash != path? (int) (slash - path): 1,
-        slash? path: ".");
+    snprintf (above, sizeof above, "%.*s", slash && slash != path? (int) (slash - path): 1, slash? path: ".");
     bool fine = !fstat (descriptor, &file) && !stat (above, &folder) && S_ISREG (file.st_mode)
         && (trust_is_ours (file.st_uid) || file.st_uid == folder.st_uid);
     if (fine)

@@ -712,8 +712,7 @@ s_go_to (audio_t *self, uint64_t begin)
 }
 
 static int
-s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, double place,
-    uint8_t *target)
+s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, double place, uint8_t *target)
 {
     uint64_t frames = self->frames, begin = s_begin (frames, length, place);
     size_t wanted = frames < length? (size_t) frames: length, done = 0;

@@ -250,8 +250,7 @@ s_read_kind (tiff_layout_t *self, reason_t reason)
         return s_odd (reason, "unsupported TIFF (photometric %d, %u x %u bits, format %u, extra %u, "
             "compression %u, planes %u): docs/pipeline.md lists the kinds that are read",
             (int) self->photometric, self->samples, self->bits, s_layout_value (self, TAG_FORMAT, 0),
-            s_layout_value (self, TAG_EXTRA, 0), self->compression,
-            s_layout_value (self, TAG_PLANES, 0));
+            s_layout_value (self, TAG_EXTRA, 0), self->compression, s_layout_value (self, TAG_PLANES, 0));
     uint32_t palette = self->fields [TAG_PALETTE].count;
     if (self->photometric == PHOTOMETRIC_PALETTE && palette != (uint32_t) IMAGE_COLOURS << self->bits)
         return s_odd (reason, "damaged TIFF: its palette has %u numbers, of %u", palette,

@@ -184,8 +184,7 @@ entry_whole (const entry_t *self, const char *key, entry_need_t need,
 }
 
 int
-entry_number (const entry_t *self, const char *key, double least, double most,
-    double *value_p)
+entry_number (const entry_t *self, const char *key, double least, double most, double *value_p)
 {
     if (s_may_skip (self, key, ENTRY_OPTIONAL) || s_number (s_get (self, key), least, most, value_p))
         return 0;
@@ -295,8 +294,7 @@ entry_size (const entry_t *self, uint32_t *height_p, uint32_t *width_p, bool *is
 }
 
 int
-entry_padding (const entry_t *self, const char *key, entry_need_t need,
-    uint32_t border_p [4])
+entry_padding (const entry_t *self, const char *key, entry_need_t need, uint32_t border_p [4])
 {
     const json_t *padding = s_get (self, key);
     uint32_t given [4];

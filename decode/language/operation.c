@@ -1186,8 +1186,7 @@ operation_is_shareable (const operation_t *self)
 }
 
 size_t
-operation_write (const operation_t *self, const pipeline_source_t *source,
-    char text [ENTRY_TEXT_BYTES_MAX])
+operation_write (const operation_t *self, const pipeline_source_t *source, char text [ENTRY_TEXT_BYTES_MAX])
 {
     const operation_row_t *row = s_row (self);
     entry_text_t writer = { text, 0, source };

@@ -293,8 +293,7 @@ s_to_bfloat16 (bool is_linear, __m256 lower, __m256 upper)
 }
 
 static inline __attribute__ ((always_inline)) void
-s_write_numbers (dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target,
-    bool streams)
+s_write_numbers (dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target, bool streams)
 {
     if (dtype == DTYPE_FLOAT32) {
         s_store (target, _mm256_castps_si256 (lower), streams);

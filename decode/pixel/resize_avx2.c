@@ -289,8 +289,7 @@ s_across_work (const resize_axis_t *axis, uint32_t channels)
 }
 
 INSTRUMENT_ROWS static void
-s_across (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
-    void *work)
+s_across (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride, void *work)
 {
     s_split (axis);
     for (uint32_t top = 0; top < source->height; top += STRIP) {

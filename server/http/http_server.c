@@ -953,8 +953,7 @@ http_server_start (http_server_t *self)
         return -errno;
     self->point_ms = clock_now_ms () - LAST_HOUR_STEP_MS;
     self->daemon = MHD_start_daemon (MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0,
-        NULL, NULL, s_answer, self,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        NULL, NULL, s_answer, self, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned) CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) TIMEOUT_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) REQUEST_BYTES_MAX,

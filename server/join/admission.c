@@ -226,8 +226,7 @@ s_make_job (admission_t *self, const broker_terms_t *terms, join_t *const *joins
         job = NULL;
     }
     for (uint32_t rank = 0; job && rank < count; rank++)
-        s_give (self, joins [rank], job_rank (job, rank), &connections [rank], tokens [rank],
-            &texts [rank]);
+        s_give (self, joins [rank], job_rank (job, rank), &connections [rank], tokens [rank], &texts [rank]);
     s_let_go (self, connections, count);
     if (job)
         s_log_joined (self, joins [0], job, terms);
@@ -270,11 +269,9 @@ s_send_joined (admission_t *self, rank_t *rank, const join_t *join, char *text)
     atomic_size_t *account = outbox_backlog_account (self->options.backlog, peer, tenant_number (tenant),
         (size_t) tenant_share (self->options.broker, tenant, OUTBOX_BACKLOG_ACCOUNTS_MAX));
     outbox_status_t status = account
-        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag,
-            text,
+        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag, text,
         account)
-        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag,
-            text);
+        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join->tag, text);
     if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
     else
@@ -405,8 +402,7 @@ s_try_return (admission_t *self, join_t *join, refusal_t *refusal)
     s_ask_all (self, join->caller.tenant, join->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
-        switch (broker_returns (self->options.broker, &join->terms, join->request.rank,
-            self->now_ms, &job,
+        switch (broker_returns (self->options.broker, &join->terms, join->request.rank, self->now_ms, &job,
             refusal)) {
         case BROKER_RETURN_NONE:
             return RETURN_NONE;
@@ -469,8 +465,7 @@ s_take_rank (admission_t *self, join_t **join_p, refusal_t *refusal)
     if (broker_is_draining (self->options.broker))
         return s_refuse_drained (refusal);
     rank_gathering_status_t gathers = rank_gathering_add (self->gathering, join_p, self->now_ms, joins,
-        &terms,
-        refusal);
+        &terms, refusal);
     if (gathers == RANK_GATHERING_COMPLETE)
         s_admit_gathered (self, terms, joins);
     return gathers != RANK_GATHERING_REFUSED;
@@ -547,8 +542,7 @@ s_may_return (void *context, const join_t *join)
     const admission_t *self = context;
     job_t *job;
     refusal_t refusal;
-    if (broker_returns (self->options.broker, &join->terms, join->request.rank, self->now_ms,
-        &job, &refusal)
+    if (broker_returns (self->options.broker, &join->terms, join->request.rank, self->now_ms, &job, &refusal)
     !=  BROKER_RETURN_READY)
         return false;
     const rank_t *rank = job_rank (job, join->request.rank);

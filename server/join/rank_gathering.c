@@ -46,14 +46,12 @@ rank_gathering_new (void *router, broker_t *broker, log_t *log)
 //  rank UINT32_MAX: of all of them.
 static void
 s_log (const rank_gathering_t *self, const party_t *party, uint32_t rank, log_level_t level,
-    const char *state,
-    const char *format, ...)
+    const char *state, const char *format, ...)
     __attribute__ ((format (printf, 6, 7)));
 
 static void
 s_log (const rank_gathering_t *self, const party_t *party, uint32_t rank, log_level_t level,
-    const char *state,
-    const char *format, ...)
+    const char *state, const char *format, ...)
 {
     char text [LOG_LINE_BYTES_MAX];
     va_list arguments;
@@ -304,8 +302,7 @@ rank_gathering_beat (rank_gathering_t *self, int64_t now_ms)
 
 void
 rank_gathering_forget (rank_gathering_t *self, bool (*is_gone) (void *context, const join_t *join),
-    void *context,
-    const refusal_t *refusal)
+    void *context, const refusal_t *refusal)
 {
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
@@ -357,8 +354,7 @@ s_agrees (const party_t *party, const join_t *join, refusal_t *refusal)
 {
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
         const join_t *other = party->ranks [rank];
-        if (other && !broker_agree (&other->terms, rank, &join->terms, join->request.rank,
-            refusal))
+        if (other && !broker_agree (&other->terms, rank, &join->terms, join->request.rank, refusal))
             return false;
     }
     return true;
@@ -366,8 +362,7 @@ s_agrees (const party_t *party, const join_t *join, refusal_t *refusal)
 
 //  Whether the request's rank is free, or taken by its own client.
 static bool
-s_may_have_place (const party_t *party, const join_t *join, int64_t now_ms,
-    refusal_t *refusal)
+s_may_have_place (const party_t *party, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     uint32_t rank = join->request.rank;
     const join_t *earlier = party->ranks [rank];
@@ -384,8 +379,7 @@ s_may_have_place (const party_t *party, const join_t *join, int64_t now_ms,
 //  waiting rank counts against it, the server sends to all of them.  False: *party_p is NULL if no rank is
 //  left, which is no refusal.
 static bool
-s_fits (rank_gathering_t *self, party_t **party_p, const join_t *join, int64_t now_ms,
-    refusal_t *refusal)
+s_fits (rank_gathering_t *self, party_t **party_p, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     party_t *party = *party_p;
     for (;;) {
@@ -436,8 +430,7 @@ s_begin_party (rank_gathering_t *self, const join_t *join, int64_t now_ms, refus
 }
 
 bool
-rank_gathering_leaves_name (rank_gathering_t *self, const join_t *join, int64_t now_ms,
-    refusal_t *refusal)
+rank_gathering_leaves_name (rank_gathering_t *self, const join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     party_t *party = s_party_of (self, join);
     if (party)

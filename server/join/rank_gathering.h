@@ -58,8 +58,7 @@ typedef enum {
 //  rank.  *terms_p is then what the job of all of them asks for; it lies in one of the joins, uses the others
 //  (names), and is good until the next call.
 rank_gathering_status_t rank_gathering_add (rank_gathering_t *self, join_t **join_p, int64_t now_ms,
-    join_t **joins,
-    const broker_terms_t **terms_p, refusal_t *refusal);
+    join_t **joins, const broker_terms_t **terms_p, refusal_t *refusal);
 //  Takes out a waiting rank that is wanted, for the caller.  NULL: none.
 join_t *rank_gathering_take (rank_gathering_t *self,
     bool (*is_wanted) (void *context, const join_t *join), void *context);

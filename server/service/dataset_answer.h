@@ -25,8 +25,7 @@ typedef struct {
 
 //  False: refusal holds the reason (no such label, a row beyond the end, no memory).
 bool dataset_answer_table (const catalogue_t *catalogue, const request_table_t *request,
-    dataset_table_t *table,
-    refusal_t *refusal);
+    dataset_table_t *table, refusal_t *refusal);
 //  The JSON of DATASET_REPLY; malloc'ed.
 char *dataset_answer_text (const catalogue_t *catalogue, const request_table_t *request,
     const dataset_table_t *table);

@@ -436,8 +436,7 @@ s_join (receiver_t *self, inbound_message_t *inbound, refusal_t *refusal)
 
 //  JOINs being read of callers that are gone will be refused.
 static void
-s_revoke_reading (receiver_t *self, bool (*is_gone) (void *context, const caller_t *caller),
-    void *context)
+s_revoke_reading (receiver_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
 {
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++) {
         join_t *join = self->reading [number];
@@ -751,8 +750,7 @@ s_let_in (receiver_t *self)
     while (self->stuck) {
         const tenant_t *tenant = self->stuck->caller.tenant;
         waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
-            s_weight (self, tenant),
-            &self->stuck->waiting);
+            s_weight (self, tenant), &self->stuck->waiting);
         self->stuck = (inbound_message_t *) refused;
         if (refused && !s_serve_one (self))
             return;
@@ -797,8 +795,7 @@ s_let_wait (receiver_t *self, const inbound_message_t *inbound, zmq_msg_t *messa
         .bytes = s_bytes (inbound),
         .is_first = inbound->head.kind == WIRE_JOIN };
     waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
-        s_weight (self, tenant),
-        &kept->waiting);
+        s_weight (self, tenant), &kept->waiting);
     inbound_message_t *loser = (inbound_message_t *) refused;
     //  With one tenant no other tenant is hurt if messages wait in the socket, behind this one.
     if (loser && tenant_total (self->options.broker) == 1 && !self->stuck) {

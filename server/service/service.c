@@ -346,8 +346,7 @@ s_send_epoch_end (service_t *self, const action_t *action)
     rank_t *rank = action->rank;
     const connection_t *connection = rank_user (rank);
     if (rank_is_there (rank) && outbox_send (self->options.router, &connection->peer, WIRE_EPOCH_END,
-        s_job_of (rank), 0,
-            &action->epoch_end, sizeof action->epoch_end) == OUTBOX_GONE)
+        s_job_of (rank), 0, &action->epoch_end, sizeof action->epoch_end) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
 }
 

@@ -651,8 +651,7 @@ void
 dispatch_copied (broker_t *self, batch_row_t *row)
 {
     if (row->charged_us)
-        s_settle (self, s_bit (row->job->tenant), row->charged_us,
-            (uint64_t) row->charged_us * NS_A_US);
+        s_settle (self, s_bit (row->job->tenant), row->charged_us, (uint64_t) row->charged_us * NS_A_US);
     row->charged_us = 0;
     if (budget_copies_slowly (row->job->asked.pipeline))
         s_count_slow (self, row->job->tenant, false);

@@ -106,8 +106,7 @@ s_refuse_name (const job_t *job, const broker_terms_t *join, int64_t now_ms, ref
     return refuse (refusal, "job_taken",
         "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
         "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take "
-        "another name",
-        join->job_name, (unsigned long long) job->id, job->dataset->name,
+        "another name", join->job_name, (unsigned long long) job->id, job->dataset->name,
         (long long) (now_ms - job->life.joined_ms) / 1000, (long long) (now_ms - s_alive_ms (job)) / 1000);
 }
 
@@ -583,8 +582,7 @@ s_allows (const broker_t *self, const broker_terms_t *join, const job_t *ghost, 
 {
     assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
     if (join->dataset->is_removed)
-        return refuse (refusal, "removed", "data set '%s' was removed from the server",
-            join->dataset->name);
+        return refuse (refusal, "removed", "data set '%s' was removed from the server", join->dataset->name);
     return s_join_goes_on (join, is_whole, refusal)
         && (!join->positions || steps_replay_allows (join, refusal))
         && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)

@@ -333,8 +333,7 @@ s_add_place (char *text, const dataset_t *dataset, const sharing_tree_t *tree, s
             tree->on_path, dataset->name);
     else
         append (text, WORDS_BYTES,
-            "the job is one of %zu of data set '%s' that are looked at together", tree->count,
-            dataset->name);
+            "the job is one of %zu of data set '%s' that are looked at together", tree->count, dataset->name);
     append (text, WORDS_BYTES, "; of the %llu samples that it has to draw in this epoch ",
         (unsigned long long) tree->places [place].remaining);
     s_add_shares (text, dataset, tree, place);
