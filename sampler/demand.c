@@ -54,12 +54,12 @@ static void
 s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
     assert (join->list_count > 0);
-    assert (!join->made || sampler_list_ids (join->made) == join->list);
+    assert (!join->made || join->made->ids == join->list);
     self->list = join->made? sampler_list_hold (join->made)
         : xalloc_jobs (sampler_list_copy (join->list, join->list_count, sample_count));
     self->list_count = join->list_count;
     self->left = xalloc_jobs (malloc (sample_count * sizeof *self->left));
-    self->data = xalloc_jobs (roaring_bitmap_copy (sampler_list_set (self->list)));
+    self->data = xalloc_jobs (roaring_bitmap_copy (self->list->set));
 }
 
 static void
@@ -104,7 +104,7 @@ s_at (const demand_t *self, size_t place)
 {
     assert (!self->stream);
     if (self->list)
-        return sampler_list_ids (self->list) [place];
+        return self->list->ids [place];
     uint32_t rank = permutation_at (&self->permutation, (uint32_t) place);
     if (self->ranked_ids)
         return self->ranked_ids [rank];
@@ -144,7 +144,7 @@ s_shorten_list (demand_t *self, size_t places)
     sampler_list_t *kept = xalloc_jobs (sampler_list_kept (self->list, self->data, &places));
     sampler_list_destroy (&self->list);
     self->list = kept;
-    self->list_count = self->epoch_count = sampler_list_count (kept);
+    self->list_count = self->epoch_count = kept->count;
     return places;
 }
 
@@ -159,7 +159,7 @@ s_epoch_begin (demand_t *self)
     if (self->list && self->list_count > self->epoch_count)
         s_shorten_list (self, 0);
     if (self->list)
-        memcpy (self->left, sampler_list_times (self->list), self->sample_count * sizeof *self->left);
+        memcpy (self->left, self->list->times, self->sample_count * sizeof *self->left);
     self->remaining = xalloc_jobs (roaring_bitmap_copy (self->data));
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
@@ -223,7 +223,7 @@ static void
 s_take_places (demand_t *self, size_t places)
 {
     assert (places <= self->list_count);
-    const uint32_t *ids = sampler_list_ids (self->list);
+    const uint32_t *ids = self->list->ids;
     for (size_t place = 0; place < places; place++)
         if (--self->left [ids [place]] == 0)
             roaring_bitmap_remove (self->remaining, ids [place]);
@@ -537,9 +537,9 @@ s_draw_of_set (demand_t *self, uint32_t id)
     assert (self->remaining_count > 0);
     assert (!demand_is_given (self) || id == demand_next (self));
     if (self->list) {
-        const uint32_t *occurrences = sampler_list_occurrences (self->list);
+        const uint32_t *occurrences = self->list->occurrences;
         self->occurrence = occurrences? occurrences [self->cursor]
-            : sampler_list_times (self->list) [id] - self->left [id];
+            : self->list->times [id] - self->left [id];
         self->left [id]--;
     }
     if (!self->list || self->left [id] == 0) {
@@ -598,7 +598,7 @@ demand_drop (demand_t *self, uint32_t id)
     uint64_t occurrences = 1;
     if (self->list) {
         to_come = self->left [id];
-        occurrences = sampler_list_times (self->list) [id];
+        occurrences = self->list->times [id];
         self->left [id] = 0;
     }
     roaring_bitmap_remove (self->data, id);

@@ -1,18 +1,7 @@
 #include "sampler_list.h"
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct sampler_list {
-    atomic_size_t holders;
-    uint32_t *ids;
-    size_t count;
-    uint32_t sample_count;
-    uint32_t *times;                //  each sample occurs
-    uint32_t *occurrences;          //  of a part: by place; else NULL
-    roaring_bitmap_t *set;
-};
 
 //  Added in blocks, which takes a tenth of the time.  NULL: no memory.
 static roaring_bitmap_t *
@@ -153,41 +142,11 @@ sampler_list_destroy (sampler_list_t **self_p)
     free (self);
 }
 
-const uint32_t *
-sampler_list_ids (const sampler_list_t *self)
-{
-    return self->ids;
-}
-
-size_t
-sampler_list_count (const sampler_list_t *self)
-{
-    return self->count;
-}
-
-const uint32_t *
-sampler_list_times (const sampler_list_t *self)
-{
-    return self->times;
-}
-
-const uint32_t *
-sampler_list_occurrences (const sampler_list_t *self)
-{
-    return self->occurrences;
-}
-
 size_t
 sampler_list_bytes (size_t count, uint32_t sample_count, bool is_part)
 {
     size_t set_bytes = sample_count / 8, place_bytes = (is_part? 2: 1) * sizeof (uint32_t);
     return sizeof (sampler_list_t) + count * place_bytes + sample_count * sizeof (uint32_t) + set_bytes;
-}
-
-const roaring_bitmap_t *
-sampler_list_set (const sampler_list_t *self)
-{
-    return self->set;
 }
 
 //  Copies the places that are in bits.  Of the first `places`, returns how many.

@@ -148,8 +148,8 @@ s_list (join_t *self, const frame_t *frames, refusal_t *refusal)
         free (ids);
         return refuse (refusal, "budget", "no memory for a list of %zu ids", self->list_whole);
     }
-    self->terms.list = sampler_list_ids (self->terms.list_made);
-    self->terms.list_count = sampler_list_count (self->terms.list_made);
+    self->terms.list = self->terms.list_made->ids;
+    self->terms.list_count = self->terms.list_made->count;
     return true;
 }
 

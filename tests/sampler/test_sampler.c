@@ -131,10 +131,10 @@ test_a_part_of_a_list_holds_what_it_says (void **state)
             ids [place] = SAMPLES - 1 - place;
         sampler_list_t *made = sampler_list_new (ids, SAMPLES, SAMPLES, step, step - 1);
         assert_non_null (made);
-        size_t held = malloc_usable_size ((void *) sampler_list_ids (made))
-            + malloc_usable_size ((void *) sampler_list_occurrences (made))
-            + malloc_usable_size ((void *) sampler_list_times (made));
-        assert_true (held <= sampler_list_bytes (sampler_list_count (made), SAMPLES, step > 1));
+        size_t held = malloc_usable_size ((void *) made->ids)
+            + malloc_usable_size ((void *) made->occurrences)
+            + malloc_usable_size ((void *) made->times);
+        assert_true (held <= sampler_list_bytes (made->count, SAMPLES, step > 1));
         sampler_list_destroy (&made);
     }
 }
@@ -204,12 +204,12 @@ s_join_listed (listed_t *self, size_t round, uint64_t *random)
     }
     sampler_list_t *made = sampler_list_new (ids, whole, MODEL_IDS, self->nodes, self->node);
     assert_non_null (made);
-    assert_int_equal (sampler_list_count (made), self->count);
+    assert_int_equal (made->count, self->count);
     for (uint64_t drops = test_below (random, 4); drops > 0; drops--)
         s_drop_listed (self, random);
     self->place = round / MODEL_IDS % (self->count + 1);
     self->job = sampler_join (self->sampler,
-        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = sampler_list_ids (made), .made = made,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = made->ids, .made = made,
         .list_count = self->count, .taken_places = self->place, .epoch = test_below (random, 3) });
     sampler_list_destroy (&made);
     s_check_listed (self);

@@ -108,7 +108,7 @@ s_unreadable (const broker_terms_t *join)
         return found;
     roaring_uint32_iterator_t ids;
     for (roaring_init_iterator (dropped, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
-        if (sampler_list_times (join->list_made) [ids.current_value] == 0)
+        if (join->list_made->times [ids.current_value] == 0)
             roaring_bitmap_remove (found, ids.current_value);
     return found;
 }

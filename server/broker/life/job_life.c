@@ -468,7 +468,7 @@ s_readable_samples (const broker_terms_t *join)
     roaring_uint32_iterator_t ids;
     for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value;
         roaring_advance_uint32_iterator (&ids))
-        count -= sampler_list_times (join->list_made) [ids.current_value];
+        count -= join->list_made->times [ids.current_value];
     return count;
 }
 
@@ -601,7 +601,7 @@ s_begin_made (const broker_terms_t *join)
     if (join->list) {
         made.list_made = xalloc_memory (sampler_list_copy (join->list, join->list_count,
             join->dataset->samples));
-        made.list = sampler_list_ids (made.list_made);
+        made.list = made.list_made->ids;
     }
     return made;
 }

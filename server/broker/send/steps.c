@@ -325,7 +325,7 @@ s_go_to (places_t *self, size_t place)
 static uint32_t
 s_go_back (places_t *self, uint64_t id)
 {
-    const uint32_t *occurrences = sampler_list_occurrences (self->join->list_made);
+    const uint32_t *occurrences = self->join->list_made->occurrences;
     while (self->place > 0) {
         uint32_t passed = self->join->list [--self->place];
         self->before [passed]--;

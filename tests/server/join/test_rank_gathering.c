@@ -131,12 +131,12 @@ s_assert_listed (const broker_terms_t *terms)
 {
     static const uint32_t listed [LISTED_COUNT] = { LISTED };
     assert_non_null (terms->list_made);
-    assert_ptr_equal (sampler_list_ids (terms->list_made), terms->list);
-    assert_int_equal (sampler_list_count (terms->list_made), terms->list_count);
+    assert_ptr_equal (terms->list_made->ids, terms->list);
+    assert_int_equal (terms->list_made->count, terms->list_count);
     assert_int_equal (terms->list_count, LISTED_COUNT);
     assert_memory_equal (terms->list, listed, sizeof listed);
-    assert_int_equal (sampler_list_times (terms->list_made) [5], LISTED_COUNT / 4);
-    assert_int_equal (roaring_bitmap_get_cardinality (sampler_list_set (terms->list_made)), 6);
+    assert_int_equal (terms->list_made->times [5], LISTED_COUNT / 4);
+    assert_int_equal (roaring_bitmap_get_cardinality (terms->list_made->set), 6);
 }
 
 #define LIST_RANK(number) RANK (number) ",\"order\":\"list\",\"frames\":[\"list\"]"
