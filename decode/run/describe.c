@@ -219,13 +219,6 @@ s_erasing (const walk_t *self, const operation_t *operation, keyed_random_t *ran
 }
 
 static json_t *
-s_excerpt (const operation_t *operation, keyed_random_t *random)
-{
-    return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)):
-        json_object ();
-}
-
-static json_t *
 s_custom (walk_t *self, const operation_t *operation, keyed_random_t *random)
 {
     self->height = operation->height;
@@ -291,7 +284,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_RANDOM_ERASING:
         return s_erasing (self, operation, &random);
     case OPERATION_EXCERPT:
-        return s_excerpt (operation, &random);
+        return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (&random))
+            : json_object ();
     case OPERATION_CUSTOM:
         return s_custom (self, operation, &random);
     case OPERATION_ELASTIC_TRANSFORM:       //  a number for each pixel is not told

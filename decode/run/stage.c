@@ -515,19 +515,13 @@ s_resize (passage_t *self, const operation_t *operation)
     return s_resize_to (self, operation->resize.filter, operation->resize.pillow13, height, width);
 }
 
+//  Of a crop at the middle, or a pad.
 static stage_status_t
-s_center_crop (passage_t *self, const operation_t *operation)
+s_window (passage_t *self, const operation_t *operation)
 {
-    geometry_window_t window = geometry_center_crop (operation->height, operation->width,
-        picture_height (&self->picture), picture_width (&self->picture));
-    return s_take (self, operation, &window);
-}
-
-static stage_status_t
-s_pad (passage_t *self, const operation_t *operation)
-{
-    geometry_window_t window = geometry_pad (operation, picture_height (&self->picture),
-        picture_width (&self->picture));
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    geometry_window_t window = operation->kind == OPERATION_PAD? geometry_pad (operation, height, width)
+        : geometry_center_crop (operation->height, operation->width, height, width);
     return s_take (self, operation, &window);
 }
 
@@ -890,15 +884,14 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RESIZE:
         return s_resize (self, operation);
     case OPERATION_CENTER_CROP:
-        return s_center_crop (self, operation);
+    case OPERATION_PAD:
+        return s_window (self, operation);
     case OPERATION_CORNER_CROP:
         return s_corner_crop (self, operation);
     case OPERATION_RANDOM_RESIZED_CROP:
         return s_random_resized_crop (self, operation);
     case OPERATION_RANDOM_CROP:
         return s_random_crop (self, operation);
-    case OPERATION_PAD:
-        return s_pad (self, operation);
     case OPERATION_CUSTOM:
         return s_custom (self, operation);
     case OPERATION_FLIP:
