@@ -92,7 +92,7 @@ s_print_counts (const char *name, const uint64_t *counts, size_t count)
 
 //  The names of tier_single_t, here and in JSON.
 static const char *const s_reasons [TIER_SINGLE_REASONS] = {
-    "unneeded", "elsewhere", "refused", "overlooked"
+    "unneeded", "elsewhere", "refused", "passed_by"
 };
 
 static void

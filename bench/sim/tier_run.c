@@ -243,7 +243,7 @@ s_why_single (const simulation_t *self, tier_t *tier, consumer_t *const *consume
         tier_single_t that = !sampler_needs (self->sampler, consumers [0]->sampler_job, id)?
             TIER_SINGLE_UNNEEDED: !sampler_accepts (self->sampler, id)
             || version_index_serves (self->version_index, consumers, count, id)? TIER_SINGLE_ELSEWHERE:
-            !sampler_suits (self->sampler, id)? TIER_SINGLE_REFUSED: TIER_SINGLE_OVERLOOKED;
+            !sampler_suits (self->sampler, id)? TIER_SINGLE_REFUSED: TIER_SINGLE_PASSED_BY;
         why = that > why? that: why;
     }
     return why;

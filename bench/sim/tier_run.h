@@ -29,7 +29,8 @@ typedef enum {
     TIER_SINGLE_UNNEEDED,               //  .. need: nothing;
     TIER_SINGLE_ELSEWHERE,              //  .. need is of other strata, or versions serve it;
     TIER_SINGLE_REFUSED,                //  .. need otherwise, the quotas of `follow` refuse;
-    TIER_SINGLE_OVERLOOKED,             //  .. could have drawn was not found, or the policy does not redirect
+    TIER_SINGLE_PASSED_BY,              //  .. need, the pool did not give: it is of other jobs' supplies, was
+                                        //  not found, or the policy does not redirect
     TIER_SINGLE_REASONS
 } tier_single_t;
 
