@@ -447,7 +447,7 @@ s_exif (jpeg_reader_t *reader, const made_file_t *file, bool orientation, size_t
     image_reader_options_t options = { .orientation = orientation, .warnings_max = UINT32_MAX };
     assert_int_equal (jpeg_reader.open (reader, &options, file->bytes, file->size, &height, &width, error,
         ERROR_BYTES), 0);
-    image_block_t exif = jpeg_reader.exif (reader);
+    image_block_t exif = jpeg_reader.notes (reader).exif;
     *size_p = exif.size;
     return exif.bytes;
 }

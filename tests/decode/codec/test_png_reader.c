@@ -478,8 +478,8 @@ test_exif (void **state)
     s_make (&file, &s_golden [3].kind, 3, false);
     assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
         ERROR_BYTES), 0);
-    assert_null (png_reader.exif (reader).bytes);
-    assert_int_equal (png_reader.exif (reader).size, 0);
+    assert_null (png_reader.notes (reader).exif.bytes);
+    assert_int_equal (png_reader.notes (reader).exif.size, 0);
     assert_int_equal (height, 17);
     assert_int_equal (width, 19);
     s_insert (&file, file.size - END_BYTES, "eXIf", "II*\0behind", 10);
@@ -492,14 +492,14 @@ test_exif (void **state)
         }
         assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
             ERROR_BYTES), 0);
-        assert_ptr_equal (png_reader.exif (reader).bytes, file.bytes + place + 8);
-        assert_int_equal (png_reader.exif (reader).size, 10);
+        assert_ptr_equal (png_reader.notes (reader).exif.bytes, file.bytes + place + 8);
+        assert_int_equal (png_reader.notes (reader).exif.size, 10);
     }
     //  A chunk that claims to be longer than the file is none.
     png_save_uint_32 (file.bytes + SIGNATURE_BYTES + HEADER_BYTES, 0x7fffffff);
     assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
         ERROR_BYTES), -EBADMSG);
-    assert_null (png_reader.exif (reader).bytes);
+    assert_null (png_reader.notes (reader).exif.bytes);
     png_reader.destroy (reader);
 }
 
