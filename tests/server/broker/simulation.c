@@ -373,6 +373,8 @@ s_read_done (simulation_t *self, raw_request_t *request)
         if (options->damaged && options->damaged (options->context, request->samples [index]->id))
             request->damaged |= 1ull << index;
     }
+    if (options->answer)
+        options->answer (options->context, request);
     int rc = 0;
     for (uint32_t index = 0; index < request->sample_count && rc == 0; index++)
         rc = s_unread_rc (self, request->samples [index]->id);

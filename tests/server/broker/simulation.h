@@ -67,6 +67,8 @@ typedef struct {
     int64_t (*read_us) (void *context, const raw_request_t *request);
     int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL:
                                                                         //  none does
+    void (*answer) (void *context, raw_request_t *request);     //  adds what it brought from elsewhere; NULL:
+                                                                //  all of it is the source's
     bool (*damaged) (void *context, uint32_t id);
     //  -errno: reading the sample fails now, by itself or with others; NULL: none does.
     int (*unread_rc) (void *context, uint32_t id, int64_t now_us);
