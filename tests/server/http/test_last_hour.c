@@ -71,6 +71,47 @@ rates_and_waits (void **state)
     last_hour_destroy (&hour);
 }
 
+//  Must hold: each figure of a job is what its own total grew by, a second, and stands under its own name;
+//  the server's are the server's.
+static void
+each_figure_has_its_name (void **state)
+{
+    (void) state;
+    static const char *const names [] = { "consumed", "draw", "read", "memory", "decode", "copy", "client" };
+    last_hour_t *hour = last_hour_new ();
+    for (int point = 1; point <= 3; point++) {
+        double grown = point * point;           //  a second of the last five: 1, 3/5, 5/5
+        json_t *jobs = json_array ();
+        for (int job = 1; job <= 2; job++)
+            json_array_append_new (jobs, json_pack ("{s:i, s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}}", "job",
+                job, "consumed_samples", 100.0 * job * grown, "waits", "draw", 1.0 * job * grown, "read",
+                2.0 * job * grown, "memory", 3.0 * job * grown, "decode", 4.0 * job * grown, "copy",
+                5.0 * job * grown, "client", 6.0 * job * grown));
+        json_t *status = json_pack ("{s:f, s:f, s:o}", "delivered", 700.0 * grown, "prepared", 900.0 * grown,
+            "jobs", jobs);
+        last_hour_add (hour, status, 5000 * point, 1000000 + 5000 * point);
+        json_decref (status);
+    }
+    for (int job = 1; job <= 2; job++) {
+        json_t *told = last_hour_of_job (hour, NULL, (uint64_t) job);
+        for (size_t figure = 0; figure < sizeof names / sizeof *names; figure++) {
+            double each = (figure? (double) figure: 100) * job;
+            assert_int_equal (s_size (told, names [figure]), 3);
+            assert_float_equal (s_at (told, names [figure], 0), -1, 0);
+            assert_float_equal (s_at (told, names [figure], 1), each * 3 / 5, 0.001);
+            assert_float_equal (s_at (told, names [figure], 2), each, 0.001);
+        }
+        assert_float_equal (s_at (told, "times", 1), 1010, 0);
+        assert_int_equal (json_object_size (told), sizeof names / sizeof *names + 1);
+        json_decref (told);
+    }
+    json_t *all = last_hour_of_all (hour, NULL);
+    assert_float_equal (s_at (all, "delivered", 1), 420, 0.1);
+    assert_float_equal (s_at (all, "prepared", 2), 900, 0.1);
+    json_decref (all);
+    last_hour_destroy (&hour);
+}
+
 //  Nothing of another tenant, its sums included.
 static void
 a_tenant_sees_its_own (void **state)
@@ -148,8 +189,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (rates_and_waits), cmocka_unit_test (a_tenant_sees_its_own),
-        cmocka_unit_test (it_is_bounded), cmocka_unit_test (names_are_cut_between_letters)
+        cmocka_unit_test (rates_and_waits), cmocka_unit_test (each_figure_has_its_name),
+        cmocka_unit_test (a_tenant_sees_its_own), cmocka_unit_test (it_is_bounded),
+        cmocka_unit_test (names_are_cut_between_letters)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
