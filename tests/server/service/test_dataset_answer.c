@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "clock.h"
 #include "dataset_answer.h"
 #include "dataset_source.h"
 #include "frames.h"
@@ -330,24 +331,40 @@ uint32_t
 pack_volumes (const pack_t *self)
 {
     (void) self;
-    return 0;
+    return 17;
 }
+
+static const store_t *s_store;
 
 const store_t *
 catalogue_store (const catalogue_t *self, size_t field)
 {
     (void) self;
     (void) field;
-    return NULL;
+    return s_store;
+}
+
+pins_figures_t
+pins_figures (pins_data_t *self)
+{
+    (void) self;
+    return (pins_figures_t) { .bytes = 250, .memory = 260, .limit = 270, .data_bytes = 1000, .hit_bytes = 280,
+        .miss_bytes = 290 };
 }
 
 block_data_t *
 catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
 {
     (void) self;
-    (void) field;
     *rc_p = 0;
-    return NULL;
+    return s_store && field < 2? (block_data_t *) &s_store: NULL;
+}
+
+uint64_t
+block_data_held_bytes (const block_data_t *self)
+{
+    assert_ptr_equal (self, &s_store);
+    return 1500;
 }
 
 block_data_t *
@@ -355,14 +372,14 @@ pack_blocks (const pack_t *self, int *rc_p)
 {
     (void) self;
     *rc_p = 0;
-    return NULL;
+    return s_store? (block_data_t *) &s_store: NULL;
 }
 
 uint32_t
 jpeg_row_index_samples (const jpeg_row_index_t *self)
 {
     (void) self;
-    return 0;
+    return 31;
 }
 
 static dataset_source_t s_source;
@@ -457,6 +474,62 @@ test_devices_are_named_once (void **state)
     }
 }
 
+static void
+s_assert_told (const json_t *object, const char *key, const char *expected)
+{
+    json_t *wanted = json_loads (expected, 0, NULL);
+    assert_non_null (wanted);
+    char *told = json_dumps (json_object_get (object, key), JSON_REAL_PRECISION (6));
+    if (!json_equal (json_object_get (object, key), wanted))
+        fail_msg ("%s is %s, not %s", key, told, expected);
+    free (told);
+    json_decref (wanted);
+}
+
+//  Must hold: what a store, the disk's cache, other members and pins gave stands under its own name, in bytes
+//  and in seconds; of a pack the pack tells that itself.
+static void
+test_what_each_source_gave (void **state)
+{
+    (void) state;
+    s_make (10, 3, 0, 8);
+    s_source = (dataset_source_t) { .pins = (pins_data_t *) &s_source, .saved_ns = 2500000000,
+        .rows = (jpeg_row_index_t *) &s_source, .listed_ms = 1, .jpeg_warnings_max = UINT32_MAX,
+        .objects = { .source_bytes = 1, .source_ns = 500000000, .cached_bytes = 3, .cached_ns = 4000000000,
+        .peer_bytes = 5, .peer_ns = 6250000000, .gets = 7, .slow_gets = 8 } };
+    device_t one = { "8:1" };
+    dataset_source_volume_t volumes [17];
+    for (size_t volume = 0; volume < 17; volume++)
+        volumes [volume] = (dataset_source_volume_t) { .device = &one };
+    s_source.volumes = volumes;
+    s_store = (const store_t *) &s_source;
+    for (int is_pack = 0; is_pack < 2; is_pack++) {
+        json_t *status = json_pack ("{s:[{s:s, s:{}}]}", "datasets", "name", "train", "pack");
+        s_source.pack = is_pack? (const pack_t *) &s_source: NULL;
+        dataset_answer_status (NULL, status, true);
+        const json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
+        s_assert_told (object, "devices", is_pack? "[\"8:1\"]": "[]");
+        s_assert_told (object, "pins", "{\"bytes\":250,\"part\":0.25,\"data_bytes\":1000,"
+            "\"memory_bytes\":260,\"limit_bytes\":270,\"hit_bytes\":280,\"miss_bytes\":290,"
+            "\"saved_seconds\":2.5}");
+        if (is_pack)
+            assert_true (json_is_null (json_object_get (object, "objects")));
+        else
+            s_assert_told (object, "objects", "{\"source_bytes\":1,\"source_seconds\":0.5,"
+                "\"block_cache_bytes\":3,\"block_cache_seconds\":4.0,\"peer_bytes\":5,"
+                "\"peer_seconds\":6.25,\"gets\":7,\"slow_gets\":8,\"block_cache_held\":3000}");
+        s_assert_told (object, "pack", is_pack? "{\"volumes\":17,\"block_cache_held\":1500}":
+            "{}");
+        assert_int_equal (json_integer_value (json_object_get (object, "jpeg_rows")), 31);
+        assert_true (json_is_null (json_object_get (object, "jpeg_warnings")));
+        double age = json_real_value (json_object_get (object, "listed_seconds")),
+            since = (double) clock_now_ms () / 1000;
+        assert_true (age <= since && age > since - 3600);
+        json_decref (status);
+    }
+    s_store = NULL;
+}
+
 int
 main (void)
 {
@@ -467,6 +540,7 @@ main (void)
         cmocka_unit_test (test_parts_are_the_whole),
         cmocka_unit_test (test_edges),
         cmocka_unit_test (test_devices_are_named_once),
+        cmocka_unit_test (test_what_each_source_gave),
         cmocka_unit_test (test_warnings_name_what_the_caller_may_know)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
