@@ -224,8 +224,8 @@ a_hello_is_kept (void **state)
         hello = (work_hello_t) { .processors = 1 };
     }
     //  More data sets than a worker may name: the others are sent.
-    json_t *datasets = json_array (), *object = json_pack ("{s:i, s:s, s:s, s:o}", "processors", 1, "name", "",
-        "libraries", "", "datasets", datasets);
+    json_t *datasets = json_array (), *object = json_pack ("{s:i, s:s, s:s, s:o}", "processors", 1, "name",
+        "", "libraries", "", "datasets", datasets);
     for (size_t index = 0; index < WIRE_WORK_DATASETS_MAX + 2; index++)
         json_array_append_new (datasets, json_string (index < WIRE_WORK_DATASETS_MAX?
             "0123456789abcdef0123456789abcdef": "no fingerprint"));

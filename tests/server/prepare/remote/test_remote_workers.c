@@ -18,11 +18,14 @@ enum { TASKS = 64, PEERS = REMOTE_WORKERS_MAX + 3, FILE_BYTES = 10, VERSION_BYTE
 
 //  ---- catalogue and outbox
 
+//  Of a data set with a mask, or without.
+static bool s_has_mask;
+
 size_t
 catalogue_fields (const catalogue_t *self)
 {
     (void) self;
-    return 1;
+    return s_has_mask? 2: 1;
 }
 
 uint64_t
@@ -35,15 +38,15 @@ pack_index_checksum (const void *bytes, size_t size)
 const char *
 catalogue_field_name (const catalogue_t *self, size_t field)
 {
-    (void) self, (void) field;
-    return "image";
+    (void) self;
+    return field == 1? "mask": "image";
 }
 
 bool
 catalogue_field_is_mask (const catalogue_t *self, size_t field)
 {
-    (void) self, (void) field;
-    return false;
+    (void) self;
+    return field == 1;
 }
 
 typedef struct {
@@ -136,8 +139,8 @@ static struct {
     size_t checks;
     bool is_starved, is_clipped;                //  the last result
     outcome_t outcome;
-    size_t version_frames, rows_bytes;
-    uint64_t worker_ns;
+    size_t version_frames, rows_bytes, file;
+    uint64_t worker_ns, worker;
     char what [WORK_TEXT_BYTES];
     size_t done [TASKS], undone [TASKS];        //  of each task, how often
     uint64_t digests [BUILD_CHECK_SAMPLES];
@@ -163,6 +166,8 @@ s_done (void *context, void *task, const remote_result_t *result)
     s_server.version_frames = result->count;
     s_server.rows_bytes = result->rows.size;
     s_server.worker_ns = result->worker_ns;
+    s_server.worker = result->worker;
+    s_server.file = result->file;
     snprintf (s_server.what, sizeof s_server.what, "%s", result->what);
 }
 
@@ -190,6 +195,7 @@ s_begin (void **state)
     s_sent_count = 0;
     s_sent_bytes = FILE_BYTES;
     s_fingerprint = NULL;
+    s_has_mask = false;
     s_server.log.descriptor = STDERR_FILENO;
     s_server.now_ms = 1000;
     for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++)
@@ -528,6 +534,188 @@ an_answer_is_handed_on_whole (void **state)
     assert_int_equal (s_server.undone [2], 1);
 }
 
+static bool
+s_is_seven (void *context, uint64_t user)
+{
+    (void) context;
+    return user == 7;
+}
+
+//  Must hold: a pipeline is told with its fields and the size of its versions, once to each worker, and again
+//  when another one has taken its place; a task names its own.
+static void
+pipelines_are_told_once (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [FILE_BYTES];
+    static char catalogues [WIRE_WORK_PIPELINES_MAX + 1];       //  data sets: a pipeline each
+    decoder_file_t file = { .bytes = bytes, .size = FILE_BYTES };
+    s_has_mask = true;
+    s_let_in (0, 1);
+    for (uint32_t turn = 0; turn < 2 * WIRE_WORK_PIPELINES_MAX + 4; turn++) {
+        //  Each twice, and behind the last one the first again.
+        uint32_t number = turn / 2 + 1;
+        remote_task_t task = { .task = &s_server.done [0], .pipeline = s_server.pipeline, .files = 1,
+            .catalogue = (const catalogue_t *) &catalogues [turn / 2 % (WIRE_WORK_PIPELINES_MAX + 1)],
+            .sample = { .files = &file } };
+        assert_true (remote_workers_give (s_server.workers, &task, s_server.now_ms));
+        assert_int_equal (s_sent_task.pipeline, number);
+        assert_int_equal (s_count (0, WIRE_WORK_PIPELINE), turn % 2 == 0);
+        if (turn % 2 == 0) {
+            char expected [200];
+            snprintf (expected, sizeof expected, "{\"number\":%u,\"version_bytes\":\"%d\",", number,
+                VERSION_BYTES);
+            const char *text = s_last (0, WIRE_WORK_PIPELINE)->text;
+            if (strncmp (text, expected, strlen (expected)) != 0)
+                fail_msg ("%s", text);
+            assert_non_null (strstr (text, "\"fields\":[[\"image\",false],[\"mask\",true]]"));
+        }
+        uint64_t tag = s_last (0, WIRE_WORK_TASK)->tag;
+        s_sent_count = 0;
+        s_result (0, tag, VERSION_BYTES, 1, 1);
+    }
+    //  Another worker knows none of them.
+    s_let_in (1, 1);
+    for (size_t number = 1; number <= 4; number++)
+        assert_true (s_give (number));
+    for (uint8_t peer = 0; peer < 2; peer++) {
+        assert_int_equal (s_count (peer, WIRE_WORK_TASK), 2);
+        assert_int_equal (s_count (peer, WIRE_WORK_PIPELINE), 1);
+    }
+}
+
+//  Must hold: a worker reads each data set that it has, by the place that it gave it, and is sent the bytes
+//  of the one that it cannot read, and of no other.
+static void
+each_data_set_by_its_place (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [FILE_BYTES];
+    static const char *const fingerprints [] = { "00000000000000000000000000000000",
+        "11111111111111111111111111111111", "22222222222222222222222222222222" };
+    decoder_file_t file = { .bytes = bytes, .size = FILE_BYTES };
+    work_hello_t hello = { .processors = 2, .name = "box", .libraries = "tureen 0", .datasets = 3 };
+    for (size_t index = 0; index < 3; index++)
+        strcpy (hello.fingerprints [index], fingerprints [index]);
+    s_say_text (0, WIRE_WORK_HELLO, work_message_write_hello (&hello));
+    s_answer_challenge (0, s_server.digests);
+    remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    for (size_t turn = 0; turn < 6; turn++) {
+        bool is_sent = turn == 4;               //  the second one's turn, and it could not be read
+        remote_task_t task = { .task = &s_server.done [turn], .pipeline = s_server.pipeline, .files = 1,
+            .fingerprint = fingerprints [turn % 3], .sample = { .files = &file } };
+        s_sent_bytes = is_sent? FILE_BYTES: 0;
+        assert_true (remote_workers_give (s_server.workers, &task, s_server.now_ms));
+        assert_int_equal (s_sent_task.flags, is_sent? 0: WIRE_WORK_READ);
+        assert_int_equal (s_sent_task.dataset, is_sent? 0: turn % 3);
+        wire_work_result_t unread = { .outcome = WIRE_WORK_UNREAD };
+        frame_t frames [] = { { (const uint8_t *) &unread, sizeof unread }, { (const uint8_t *) "", 0 } };
+        refusal_t refusal;
+        if (turn == 1)
+            assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+        else
+            s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    }
+}
+
+//  Must hold: each outcome is told as what it is, with the file at fault and the worker that says so; an
+//  answer without a result is no work that was done, and tells nothing of how fast the worker is.
+static void
+each_outcome_is_what_it_is (void **state)
+{
+    static const struct {
+        wire_work_outcome_t outcome;
+        outcome_t told;
+        bool is_starved, has_text;
+    } cases [] = {
+        { WIRE_WORK_READY, OUTCOME_READY, false, false }, { WIRE_WORK_BAD, OUTCOME_BAD, false, true },
+        { WIRE_WORK_UNSUITABLE, OUTCOME_UNSUITABLE, false, true },
+        { WIRE_WORK_NO_MEMORY, OUTCOME_READY, true, false },
+        { WIRE_WORK_UNREAD, OUTCOME_READY, true, false } };
+    static const uint8_t bytes [FILE_BYTES], version [VERSION_BYTES];
+    const decoder_file_t files [] = { { .bytes = bytes, .size = FILE_BYTES },
+        { .bytes = bytes, .size = FILE_BYTES } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        wire_work_result_t result = { .outcome = (uint16_t) cases [index].outcome, .worker_ns = 70 + index,
+            .file = cases [index].has_text };
+        frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { version, 0 } };
+        if (cases [index].outcome == WIRE_WORK_READY)
+            frames [1].size = VERSION_BYTES;
+        if (cases [index].has_text)
+            frames [1] = (frame_t) { (const uint8_t *) "why", 3 };
+        refusal_t refusal;
+        s_hello (0, 1);                         //  it never ends its handshake
+        s_let_in (1, 2);
+        remote_task_t task = { .task = &s_server.done [0], .pipeline = s_server.pipeline, .files = 2,
+            .sample = { .files = files } };
+        s_sent_bytes = 2 * FILE_BYTES;
+        assert_true (remote_workers_give (s_server.workers, &task, s_server.now_ms));
+        assert_true (s_say (1, WIRE_WORK_RESULT, s_last (1, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+        assert_int_equal (s_server.done [0], 1);
+        assert_int_equal (s_server.outcome, cases [index].told);
+        assert_int_equal (s_server.is_starved, cases [index].is_starved);
+        assert_int_equal (s_server.file, cases [index].has_text);
+        assert_string_equal (s_server.what, cases [index].has_text? "why": "");
+        assert_int_equal (s_server.worker, 2);
+        assert_int_equal (s_server.worker_ns, 70 + index);
+        uint64_t lost;
+        json_t *list = remote_workers_status (s_server.workers, &lost);
+        assert_int_equal (json_integer_value (json_object_get (json_array_get (list, 1), "done")),
+            !cases [index].is_starved);
+        json_decref (list);
+        s_end (state);
+        s_begin (state);
+    }
+}
+
+//  Must hold: a worker is shown by its key's label, or else by its own name, with its processors, what it is
+//  doing, and why it is refused; another user who sends by its connection is not taken for it.
+static void
+a_worker_is_shown_as_it_is (void **state)
+{
+    (void) state;
+    static const char *const states [] = { "challenged", "checked", "working", "stalled", "refused" };
+    wire_head_t head = { .kind = WIRE_WORK_HELLO };
+    work_hello_t hello = { .processors = 3, .name = "box", .libraries = "tureen 0" };
+    char *text = work_message_write_hello (&hello);
+    frame_t frames [] = { { (const uint8_t *) &head, sizeof head },
+        { (const uint8_t *) text, strlen (text) } };
+    peer_t peer = { .bytes = { 0 }, .size = 1 };
+    remote_message_t message = { .peer = &peer, .user = 7, .label = "farm", .head = &head, .frames = frames,
+        .count = 2 };
+    refusal_t refusal;
+    assert_true (remote_workers_take (s_server.workers, &message, s_server.now_ms, &refusal));
+    free (text);
+    for (size_t index = 0; index < sizeof states / sizeof *states; index++) {
+        if (index == 1)
+            s_answer_challenge (0, s_server.digests);
+        if (index == 2)
+            remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+        if (index == 3) {
+            assert_true (s_give (0));
+            s_pass (1200, 1);
+        }
+        if (index == 4)
+            remote_workers_revoke (s_server.workers, s_is_seven, NULL, s_server.now_ms);
+        head.kind = WIRE_WORK_GOODBYE;
+        message.user = 8;
+        message.count = 1;
+        assert_true (remote_workers_take (s_server.workers, &message, s_server.now_ms, &refusal));
+        uint64_t lost;
+        json_t *list = remote_workers_status (s_server.workers, &lost);
+        const json_t *worker = json_array_get (list, 0);
+        assert_int_equal (json_array_size (list), 1);
+        assert_string_equal (json_string_value (json_object_get (worker, "name")), "farm");
+        assert_string_equal (json_string_value (json_object_get (worker, "state")), states [index]);
+        assert_int_equal (json_integer_value (json_object_get (worker, "processors")), 3);
+        assert_int_equal (json_integer_value (json_object_get (worker, "credit")), index == 2? 4: 0);
+        const char *reason = json_string_value (json_object_get (worker, "reason"));
+        assert_int_equal (reason != NULL, index == 4);
+        assert_true (!reason || strstr (reason, "revoked"));
+        json_decref (list);
+    }
+}
+
 //  Of the first worker, and how many were lost.
 static void
 s_assert_counted (const char *const *keys, const json_int_t *expected, size_t count, uint64_t lost_workers)
@@ -837,13 +1025,6 @@ no_more_is_lent_than_may_be (void **state)
     assert_int_equal (s_server.lent, 10);
 }
 
-static bool
-s_is_seven (void *context, uint64_t user)
-{
-    (void) context;
-    return user == 7;
-}
-
 static void
 a_revoked_key_ends_its_worker (void **state)
 {
@@ -937,7 +1118,9 @@ main (void)
         CASE (a_server_that_stood_still_loses_no_worker),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
         CASE (an_answer_is_handed_on_whole), CASE (what_a_worker_did_is_counted),
-        CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
+        CASE (pipelines_are_told_once), CASE (each_data_set_by_its_place), CASE (each_outcome_is_what_it_is),
+        CASE (a_worker_is_shown_as_it_is), CASE (workers_that_lie_are_cut_off),
+        CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
         CASE (a_worker_that_is_waited_for_gets_less), CASE (answers_tell_how_fast_a_worker_is),
