@@ -34,6 +34,56 @@ __wrap_decoder_kept_bytes (const decoder_t *self)
     return s_kept_bytes? s_kept_bytes: __real_decoder_kept_bytes (self);
 }
 
+//  What the decoder is given, and tells; status < 0: the real one decodes.
+static struct {
+    int status;
+    size_t file;
+    bool is_clipped;
+    const char *rows;
+    pipeline_key_t key;
+    uint32_t warnings_max;
+    char given_rows [20];
+} s_decoder = { .status = -1 };
+
+decoder_status_t __real_decoder_shared (decoder_t *self, const pipeline_t *pipeline,
+    const pipeline_key_t *key, const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *what,
+    size_t what_bytes);
+decoder_status_t __wrap_decoder_shared (decoder_t *self, const pipeline_t *pipeline,
+    const pipeline_key_t *key, const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *what,
+    size_t what_bytes);
+bool __wrap_decoder_clipped (const decoder_t *self);
+size_t __wrap_decoder_learned (const decoder_t *self, const uint8_t **bytes_p);
+
+decoder_status_t
+__wrap_decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *what, size_t what_bytes)
+{
+    s_decoder.key = *key;
+    s_decoder.warnings_max = sample->warnings_max;
+    snprintf (s_decoder.given_rows, sizeof s_decoder.given_rows, "%.*s", (int) sample->files [0].rows_bytes,
+        (const char *) sample->files [0].rows);
+    if (s_decoder.status < 0)
+        return __real_decoder_shared (self, pipeline, key, sample, version, file_p, what, what_bytes);
+    *file_p = s_decoder.file;
+    snprintf (what, what_bytes, "%s", s_decoder.status == DECODER_OK? "": "why");
+    return (decoder_status_t) s_decoder.status;
+}
+
+bool
+__wrap_decoder_clipped (const decoder_t *self)
+{
+    (void) self;
+    return s_decoder.is_clipped;
+}
+
+size_t
+__wrap_decoder_learned (const decoder_t *self, const uint8_t **bytes_p)
+{
+    (void) self;
+    *bytes_p = (const uint8_t *) s_decoder.rows;
+    return s_decoder.rows? strlen (s_decoder.rows): 0;
+}
+
 static void
 s_make_file (const play_t *self, const char *folder, const char *name, const char *text)
 {
@@ -158,6 +208,72 @@ test_files_of_the_workers_own (void **state)
     s_assert_outcome (self, s_task_to_read (self, 0, "abcd", "wxyz"), WIRE_WORK_READY, 0);
 }
 
+//  Must hold: the decoder is given all that the task says, and the answer says what the decoder tells: each
+//  outcome, the file at fault, whether values were clipped, and what was learned if the server wants it.
+static void
+test_all_of_a_task_and_of_its_answer (void **state)
+{
+    const play_t *self = *state;
+    static const struct { decoder_status_t status; wire_work_outcome_t outcome; } outcomes [] = {
+        { DECODER_OK, WIRE_WORK_READY }, { DECODER_BAD, WIRE_WORK_BAD },
+        { DECODER_UNSUITABLE, WIRE_WORK_UNSUITABLE }, { DECODER_NO_MEMORY, WIRE_WORK_NO_MEMORY } };
+    for (size_t index = 0; index < sizeof outcomes / sizeof *outcomes; index++)
+        for (int more = 0; more < 2; more++) {
+            bool is_ready = outcomes [index].status == DECODER_OK;
+            work_task_t *task = s_task (self, "abcdwxyzrows");
+            task->wire = (wire_work_task_t) { .seed = 21, .round = 22, .id = 23, .occurrence = 24, .files = 2,
+                .warnings_max = 25, .flags = more? WIRE_WORK_LEARN: 0, .rows_bytes = 4,
+                .sizes = { FILE_BYTES, FILE_BYTES } };
+            s_decoder.status = outcomes [index].status;
+            s_decoder.file = 1;
+            s_decoder.is_clipped = more;
+            s_decoder.rows = "learned";
+            work_task_carry_out (self->worker, task);
+            assert_int_equal (s_decoder.key.seed, 21);
+            assert_int_equal (s_decoder.key.round, 22);
+            assert_int_equal (s_decoder.key.id, 23);
+            assert_int_equal (s_decoder.key.occurrence, 24);
+            assert_int_equal (s_decoder.warnings_max, 25);
+            assert_string_equal (s_decoder.given_rows, "rows");
+            assert_int_equal (task->result.outcome, outcomes [index].outcome);
+            assert_int_equal (task->result.file, is_ready? 0: 1);
+            assert_int_equal (task->result.flags, is_ready && more? WIRE_WORK_CLIPPED: 0);
+            assert_string_equal (task->what, is_ready? "": "why");
+            assert_int_equal (task->result.rows_bytes, is_ready && more? strlen ("learned"): 0);
+            assert_int_equal (task->rows != NULL, is_ready && more);
+            if (task->rows)
+                assert_memory_equal (task->rows, "learned", strlen ("learned"));
+            work_task_destroy (&task);
+        }
+    s_decoder.status = -1;
+    s_decoder.is_clipped = false;
+    s_decoder.rows = NULL;
+}
+
+//  Must hold: a task that reuses the memory of an earlier one has nothing of it.
+static void
+test_nothing_of_an_earlier_task (void **state)
+{
+    const play_t *self = *state;
+    work_task_t *task = s_task (self, "abcdwxyz");
+    work_task_carry_out (self->worker, task);
+    task->rows = (uint8_t *) strdup ("rows");
+    work_task_clear (task);
+    assert_null (task->pipeline);
+    assert_null (task->rows);
+    assert_int_equal (zmq_msg_size (&task->bytes), 0);
+    memset (task->version, 0xff, task->room);
+    task->pipeline = pipeline_hold (self->pipeline);
+    strcpy (task->what, "why");
+    s_decoder.status = DECODER_OK;
+    work_task_carry_out (self->worker, task);
+    for (size_t index = 0; index < task->room; index++)
+        assert_int_equal (task->version [index], 0);
+    assert_string_equal (task->what, "");
+    s_decoder.status = -1;
+    work_task_destroy (&task);
+}
+
 //  Must hold: a sample of a hundred million pixels does not cost each thread some hundred MB for as long as
 //  the worker lives.
 static void
@@ -186,6 +302,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_files_that_come_with_a_task, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_files_of_the_workers_own, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_all_of_a_task_and_of_its_answer, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_nothing_of_an_earlier_task, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_large_sample_is_not_kept, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
