@@ -326,6 +326,183 @@ test_errors_that_pass (void **state)
     assert_int_equal (self->server.state, WORK_SERVER_REFUSED);
 }
 
+//  The next message has this body, and the worker's peer as its sender; until then it turns.
+static void
+s_hear_text (play_t *self, wire_kind_t kind, char *text)
+{
+    zmq_pollitem_t item = { .socket = self->router, .events = ZMQ_POLLIN };
+    for (int turn = 0; !(item.revents & ZMQ_POLLIN); turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (&item, 1, POLL_MS);
+    }
+    int got = zmq_recv (self->router, self->peer, PEER_BYTES, 0);
+    assert_in_range (got, 1, PEER_BYTES);
+    self->peer_bytes = (size_t) got;
+    wire_head_t head = message_head (kind, 0, 0);
+    s_check_frame (self, &head, sizeof head, text != NULL);
+    if (text)
+        s_check_frame (self, text, strlen (text), false);
+    free (text);
+}
+
+static void
+s_turn_until (play_t *self, work_server_state_t state)
+{
+    for (int turn = 0; self->server.state != state; turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (NULL, 0, POLL_MS);
+    }
+}
+
+//  Must hold: the worker says who it is, answers the server's number with each golden sample under its name,
+//  beats in time and not before, and says goodbye once it was let in; a refusal is for good.
+static void
+test_the_handshake_word_by_word (void **state)
+{
+    play_t *self = *state;
+    const char *names [BUILD_CHECK_SAMPLES];
+    work_hello_t *hello = &self->server.hello;
+    *hello = (work_hello_t) { .processors = 3, .name = "box", .libraries = "libjpeg 1", .datasets = 2,
+        .fingerprints = { "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100" } };
+    s_hear_text (self, WIRE_WORK_HELLO, work_message_write_hello (hello));
+    assert_int_equal (self->server.state, WORK_SERVER_ASKED);
+    work_server_goodbye (&self->server);            //  it was not let in: there is nobody to hear it
+    assert_true (self->server.has_said_goodbye);
+    self->server.has_said_goodbye = false;
+    s_challenge (self, UINT64_MAX);
+    work_task_t *check = s_take_build_check (self);
+    assert_true (check->nonce == UINT64_MAX && check->is_build_check);
+    for (size_t index = 0; index < BUILD_CHECK_SAMPLES; index++) {
+        names [index] = build_check_name (index);
+        check->digests [index] = 1000 + index;
+    }
+    work_server_done (&self->server, check);
+    s_hear_text (self, WIRE_WORK_ANSWER, work_message_write_answer (names, BUILD_CHECK_SAMPLES,
+        check->digests));
+    work_task_destroy (&check);
+    wire_head_t head = message_head (WIRE_WORK_WELCOME, 0, 0);
+    zmq_send (self->router, self->peer, self->peer_bytes, ZMQ_SNDMORE);
+    zmq_send (self->router, &head, sizeof head, 0);
+    s_turn_until (self, WORK_SERVER_WORKING);
+    int64_t due_ms = work_server_wakeup (&self->server);
+    assert_in_range (due_ms - self->now_ms, 1, WIRE_WORK_BEAT_MS);
+    self->now_ms = due_ms - 1;
+    s_turn (self);
+    work_server_goodbye (&self->server);
+    s_hear_text (self, WIRE_WORK_GOODBYE, NULL);    //  and no heartbeat before it
+    self->now_ms = due_ms;
+    s_hear_text (self, WIRE_WORK_HEARTBEAT, NULL);
+    assert_int_equal (work_server_wakeup (&self->server), due_ms + WIRE_WORK_BEAT_MS);
+    head = message_head (WIRE_WORK_GOODBYE, 0, 0);
+    zmq_send (self->router, self->peer, self->peer_bytes, ZMQ_SNDMORE);
+    zmq_send (self->router, &head, sizeof head, 0);
+    for (int turn = 0; !self->server.has_said_goodbye; turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (NULL, 0, POLL_MS);
+    }
+    char *text = work_message_write_refused ("no");
+    s_say (self, WIRE_WORK_REFUSED, 0, text, strlen (text), NULL);
+    free (text);
+    s_turn_until (self, WORK_SERVER_REFUSED);
+    assert_true (work_server_wakeup (&self->server) == INT64_MAX);
+}
+
+//  Must hold: files of the worker's own are read from the data set that the task names, and nothing comes
+//  with the task.
+static void
+test_a_task_of_the_workers_own_files (void **state)
+{
+    play_t *self = *state;
+    catalogue_t *catalogues [] = { (catalogue_t *) &catalogues [0], (catalogue_t *) &catalogues [1] };
+    self->server.catalogues = catalogues;
+    self->server.hello.datasets = 2;
+    s_begin_tasks (self);
+    for (uint32_t dataset = 0; dataset < 2; dataset++) {
+        wire_work_task_t wire = { .files = 1, .pipeline = 2, .flags = WIRE_WORK_READ, .dataset = dataset,
+            .checksum = 77, .sizes = { 4 } };
+        s_say (self, WIRE_WORK_TASK, 30 + dataset, &wire, sizeof wire, "");
+        work_task_t *task = s_take_task (self);
+        assert_non_null (task);
+        assert_ptr_equal (task->catalogue, catalogues [dataset]);
+        assert_int_equal (task->wire.checksum, 77);
+        work_task_destroy (&task);
+    }
+    wire_work_task_t wire = { .files = 1, .pipeline = 2, .flags = WIRE_WORK_READ, .dataset = 2,
+        .sizes = { 4 } };
+    s_say (self, WIRE_WORK_TASK, 33, &wire, sizeof wire, "");
+    assert_null (s_take_task (self));
+}
+
+//  Must hold: a pipeline is run with the server's fields, in their order and each as what it is; fields that
+//  cannot be end the work for that server.
+static void
+test_the_fields_of_a_pipeline (void **state)
+{
+    static const struct { const char *fields; bool may_be; } cases [] = {
+        { "[[\"image\",false],[\"one\",false]]", true }, { "[]", false },
+        { "[[\"image\",false]]", false }, { "[[\"image\"],[\"one\",false]]", false },
+        { "[[\"image\",0],[\"one\",false]]", false }, { "[[7,false],[\"one\",false]]", false },
+        { "[[\"image\",false],[\"one\",false],[\"c\",false],[\"d\",false],[\"e\",false],[\"f\",false],"
+            "[\"g\",false],[\"h\",false],[\"i\",false]]", false } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        play_t *self = *state;
+        assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+        char *text = work_message_write_pipeline (1, 4, "[{\"op\":\"decode\",\"fields\":["
+            "{\"field\":\"one\",\"as\":\"bytes\",\"length\":4}]}]", json_loads (cases [index].fields, 0,
+            NULL));
+        s_say (self, WIRE_WORK_PIPELINE, 0, text, strlen (text), NULL);
+        free (text);
+        wire_work_task_t wire = { .files = 1, .pipeline = 1, .sizes = { 4 } };
+        s_say (self, WIRE_WORK_TASK, 1, &wire, sizeof wire, "abcd");
+        work_task_t *task = s_take_task (self);
+        if ((task != NULL) != cases [index].may_be)
+            fail_msg ("fields %s", cases [index].fields);
+        if (task)
+            assert_int_equal (pipeline_file (task->pipeline, 0), 1);
+        work_task_destroy (&task);
+        s_end (state);
+        s_begin (state);
+    }
+}
+
+//  Must hold: a mask is prepared as a mask, which has fewer channels, and an image as an image.
+static void
+test_a_mask_is_a_mask (void **state)
+{
+    static const char text [] = "[{\"op\":\"decode\",\"as\":\"image\",\"fields\":[\"image\",\"one\"]},"
+        "{\"op\":\"resize\",\"size\":[2,3]}]";
+    pipeline_source_t source = { .fields = { { "image", false }, { "one", true } }, .count = 2 };
+    const pipeline_t *pipeline;
+    char error [512];
+    json_t *list = json_loads (text, 0, NULL);
+    json_array_append_new (list, json_pack ("{s:b}", "share", 1));
+    if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
+        fail_msg ("%s", error);
+    uint64_t bytes = pipeline_version_bytes (pipeline);
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        play_t *self = *state;
+        assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+        char *told = work_message_write_pipeline (1, bytes, text, json_pack ("[[s, b], [s, b]]", "image", 0,
+            "one", is_mask));
+        s_say (self, WIRE_WORK_PIPELINE, 0, told, strlen (told), NULL);
+        free (told);
+        wire_work_task_t wire = { .files = 2, .pipeline = 1, .sizes = { 2, 2 } };
+        s_say (self, WIRE_WORK_TASK, 1, &wire, sizeof wire, "abcd");
+        work_task_t *task = s_take_task (self);
+        assert_int_equal (task != NULL, is_mask);
+        if (task)
+            assert_string_equal (pipeline_shared_text (task->pipeline), pipeline_shared_text (pipeline));
+        work_task_destroy (&task);
+        s_end (state);
+        s_begin (state);
+    }
+    pipeline_destroy (&pipeline);
+    json_decref (list);
+}
+
 int
 main (void)
 {
@@ -334,6 +511,10 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_version_of_several_frames, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_sample_without_a_version, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_errors_that_pass, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_the_handshake_word_by_word, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_task_of_the_workers_own_files, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_the_fields_of_a_pipeline, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_mask_is_a_mask, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_tasks_that_come, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_pipeline_of_another_build, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_task_of_another_data_set, s_begin, s_end)

@@ -669,7 +669,7 @@ each_outcome_is_what_it_is (void **state)
 }
 
 //  Must hold: a worker is shown by its key's label, or else by its own name, with its processors, what it is
-//  doing, and why it is refused; another user who sends by its connection is not taken for it.
+//  doing, and why it is refused; what another user sends by its connection is not its own.
 static void
 a_worker_is_shown_as_it_is (void **state)
 {
