@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "device.h"
@@ -400,6 +401,14 @@ what_status_says (void **state)
         json_decref (status);
         s_read (self, 1, 0, 65536, 2000000);
     }
+    //  Half a millisecond, and 100 MB a second.
+    for (int turn = 0; turn < 2000; turn++)
+        s_read (self, 1, 0, turn % 2? 1000000: 10000, turn % 2? 10500000: 600000);
+    json_t *status = device_status (self);
+    assert_in_range ((int) json_real_value (json_object_get (status, "latency_microseconds")), 450, 550);
+    assert_in_range ((int) json_real_value (json_object_get (status, "megabytes_per_second")), 90, 110);
+    assert_int_equal (json_integer_value (json_object_get (status, "observed_reads")), 2002);
+    json_decref (status);
     device_destroy (&self);
 }
 
@@ -407,6 +416,7 @@ what_status_says (void **state)
 
 //  As the store's keyring finds itself; NULL: the store's requests are not signed.
 static const char *s_trouble;
+static int64_t s_ends_s;
 
 bool __wrap_store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look);
 bool
@@ -416,9 +426,45 @@ __wrap_store_look_at_keys (const store_t *self, const char **from_p, keyring_loo
     if (!s_trouble)
         return false;
     *from_p = "a program";
-    *look = (keyring_look_t) { .renewals = 1 };
+    *look = (keyring_look_t) { .renewals = 7, .ends_s = s_ends_s };
     snprintf (look->trouble, sizeof look->trouble, "%s", s_trouble);
     return true;
+}
+
+//  Must hold: of a store's keys it is told where they come from, how long they are good, how often they were
+//  renewed and what is wrong; of files and of requests that are not signed, nothing.
+static void
+what_status_says_of_keys (void **state)
+{
+    (void) state;
+    store_t *store;
+    char error [600];
+    assert_int_equal (store_open (&store, "https://host/a", error, sizeof error), 0);
+    device_t *self = device_new (0, store, 0);
+    device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
+    const char *path;
+    uint32_t file;
+    assert_true (device_add_volume (self, "first", "1", 10, &file));
+    assert_int_equal (device_open (self, &options, &path), 0);
+    for (int kind = 0; kind < 3; kind++) {
+        s_trouble = kind == 0? NULL: kind == 1? "": "no answer";
+        s_ends_s = kind == 1? 0: time (NULL) + 100000;
+        json_t *status = device_status (self), *keys = json_object_get (status, "keys");
+        assert_int_equal (json_is_null (keys), kind == 0);
+        if (kind > 0) {
+            assert_string_equal (json_string_value (json_object_get (keys, "from")), "a program");
+            assert_int_equal (json_integer_value (json_object_get (keys, "renewals")), 7);
+            assert_int_equal (json_is_null (json_object_get (keys, "seconds_left")), kind == 1);
+            assert_int_equal (json_is_null (json_object_get (keys, "trouble")), kind == 1);
+        }
+        if (kind == 2) {
+            assert_in_range (json_integer_value (json_object_get (keys, "seconds_left")), 90000, 100000);
+            assert_string_equal (json_string_value (json_object_get (keys, "trouble")), "no answer");
+        }
+        json_decref (status);
+    }
+    device_destroy (&self);
+    store_destroy (&store);
 }
 
 //  Trouble with keys is told when it begins, and when it is over; not at each look, nor in other words.
@@ -456,6 +502,7 @@ main (void)
         cmocka_unit_test_setup (a_file_cannot_be_opened, s_setup),
         cmocka_unit_test_setup (it_is_probed_once, s_setup),
         cmocka_unit_test_setup (a_store, s_setup),
+        cmocka_unit_test_setup (what_status_says_of_keys, s_setup),
         cmocka_unit_test_setup (trouble_with_keys, s_setup),
         cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
         cmocka_unit_test_setup (caches_teach_nothing, s_setup),
