@@ -55,6 +55,9 @@ custom_status_t
 __wrap_custom_process_call (custom_process_t *self, custom_call_t *call)
 {
     assert_true (self->is_running);
+    call->took_ns += 3000000000;
+    if (!s_failure)
+        return CUSTOM_DONE;
     snprintf (call->error, call->error_bytes, "%s", s_failure);
     return CUSTOM_FAILED;
 }
@@ -186,12 +189,42 @@ test_a_change_is_told_once (void **state)
     s_check_no_news (self, 30000);
 }
 
+//  Must hold: calls, failures, their time and processes are counted each for itself.
+static void
+test_what_status_says (void **state)
+{
+    play_t *self = *state;
+    size_t count;
+    char error [CUSTOMS_TEXT_BYTES];
+    const custom_t *is = customs_list (self->customs, &count);
+    s_failure = NULL;
+    for (int fails = 0; fails < 2; fails++) {
+        for (int call = 0; !fails && call < 3; call++)
+            assert_int_equal (is->run (is, &(custom_call_t) { .error = error, .error_bytes = sizeof error }),
+                CUSTOM_DONE);
+        if (fails)
+            s_fail (self, "no edges");
+        json_t *list = customs_status (self->customs), *status = json_array_get (list, 0), *wanted =
+            json_pack ("{s:s, s:s, s:b, s:i, s:i, s:i, s:i, s:O, s:f, s:s?, s:n}", "name", "sharpen",
+            "identity", is->identity, "random", 0, "processes", fails? 0: 1, "calls", fails? 5: 3,
+            "failures", fails? 2: 0, "restarts", fails? 2: 0, "seconds", json_object_get (status, "seconds"),
+            "cpu_seconds", fails? 15.0: 9.0, "last_failure", fails? "no edges": NULL, "changed");
+        assert_non_null (wanted);
+        assert_true (json_equal (status, wanted));
+        double seconds = json_real_value (json_object_get (status, "seconds"));
+        assert_true (seconds > 0 && seconds < 3000);
+        json_decref (wanted);
+        json_decref (list);
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_failures_are_told_once, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_a_change_is_told_once, s_begin, s_end)
+        cmocka_unit_test_setup_teardown (test_a_change_is_told_once, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_what_status_says, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
