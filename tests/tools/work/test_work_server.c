@@ -356,8 +356,8 @@ s_turn_until (play_t *self, work_server_state_t state)
     }
 }
 
-//  Must hold: the worker says who it is, answers the server's number with each golden sample under its name,
-//  beats in time and not before, and says goodbye once it was let in; a refusal is for good.
+//  Must hold: the worker names itself and its data sets, answers the server's number with each golden sample
+//  under its name, beats in time and not before, and says goodbye once it was let in; a refusal is for good.
 static void
 test_the_handshake_word_by_word (void **state)
 {
@@ -368,7 +368,7 @@ test_the_handshake_word_by_word (void **state)
         .fingerprints = { "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100" } };
     s_hear_text (self, WIRE_WORK_HELLO, work_message_write_hello (hello));
     assert_int_equal (self->server.state, WORK_SERVER_ASKED);
-    work_server_goodbye (&self->server);            //  it was not let in: there is nobody to hear it
+    work_server_goodbye (&self->server);            //  it was not let in: no server listens yet
     assert_true (self->server.has_said_goodbye);
     self->server.has_said_goodbye = false;
     s_challenge (self, UINT64_MAX);
