@@ -6,6 +6,7 @@
  */
 #include <stdarg.h>
 #include <stddef.h>
+#include <math.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -470,6 +471,14 @@ test_status_of_two_readers (void **state)
         { .figures = { .blocks = 4, .bytes = 60, .nanoseconds = 500000000, .late = 1, .damaged = 3,
             .slower = 2 } }
     };
+    static const char *const words [PEER_REASONS] = { [PEER_REASON_BUSY] = "busy",
+        [PEER_REASON_FULL] = "full", [PEER_REASON_NOT_HOME] = "not_home",
+        [PEER_REASON_UNKNOWN_DATA] = "unknown_data", [PEER_REASON_FAILED] = "failed",
+        [PEER_REASON_INVALID] = "invalid" };
+    for (size_t reason = 1; reason < PEER_REASONS; reason++) {
+        looks [0].figures.refused [reason] = reason;
+        looks [1].figures.refused [reason] = 10 * reason;
+    }
     //  The node's own reader asked nothing so far, and knows no member.
     for (size_t at = 0; at < 2; at++)
         assert_true (cluster_join (node.cluster, "another store", &(cluster_reader_t) { .look = s_look,
@@ -489,7 +498,20 @@ test_status_of_two_readers (void **state)
             &bytes, "seconds", &seconds, "late", &late, "damaged", &damaged, "store_quicker", &quicker), 0);
         assert_true (blocks == 7 && bytes == 110 && seconds == 1.5 && late == 3 && damaged == 4
             && quicker == 9);
-        assert_int_equal (json_object_size (json_object_get (member, "refused")), PEER_REASONS - 1);
+        const json_t *refused = json_object_get (member, "refused"), *own = json_array_get (json_object_get (
+            status, "members"), 0);
+        assert_int_equal (json_object_size (refused), PEER_REASONS - 1);
+        for (size_t reason = 1; reason < PEER_REASONS; reason++)
+            assert_int_equal (json_integer_value (json_object_get (refused, words [reason])), 11 * reason);
+        assert_string_equal (json_string_value (json_object_get (status, "member")), "127.0.0.1:1");
+        assert_string_equal (json_string_value (json_object_get (own, "state")), "this");
+        assert_int_equal (json_integer_value (json_object_get (own, "bytes")), 0);
+        assert_int_equal (json_integer_value (json_object_get (own, "cache_bytes")), 1 << 30);
+        double homes = json_real_value (json_object_get (own, "homes")),
+            others = json_real_value (json_object_get (member, "homes")),
+            bytes_of_other = json_number_value (json_object_get (member, "cache_bytes"));
+        assert_true (fabs (homes + others - 1) < 1e-9
+            && fabs (homes * bytes_of_other - others * (1 << 30)) < 1);
         json_decref (status);
     }
     s_end_node (&node);
