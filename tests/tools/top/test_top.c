@@ -112,6 +112,61 @@ tables (void **state)
     json_decref (now);
 }
 
+//  Two answers, `turn` seconds apart from the begin: each counter grows by its own number a second.
+static json_t *
+s_distinct (int turn)
+{
+    json_t *status = json_pack ("{s:f, s:[{s:s, s:i, s:i, s:{s:s, s:i, s:i, s:i, s:i}, s:i}]}",
+        "uptime_seconds", 10.0 + turn, "datasets", "name", "d", "samples", 11, "bytes", 12, "pack", "policy",
+        "redox", "hits", 3, "misses", 2, "source_bytes", 13 * turn, "block_cache_bytes", 14 * turn,
+        "bad_samples", 15);
+    assert_non_null (status);
+    json_object_set_new (status, "remote_workers", json_pack ("[{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:i, s:i,"
+        " s:i, s:i}]", "name", "w", "state", "working", "processors", 21, "rate", 22.0, "done", 23, "lost",
+        24, "bytes_sent", 25, "bytes_received", 26, "out", 27, "taken_back", 28, "late", 29));
+    json_object_set_new (status, "tenants", json_pack ("[{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:i, s:i}]",
+        "name", "t", "jobs", 31, "prepared", 32 * turn, "delivered", 33 * turn, "cache_bytes", 34,
+        "batches_bytes", 35, "worker_seconds", 0.36 * turn, "waiting_samples", 37, "weight", 38));
+    json_object_set_new (status, "cluster", json_pack ("{s:[{s:s, s:s, s:f, s:i, s:i, s:{s:i, s:i}}]}",
+        "members", "member", "m", "state", "here", "homes", 0.41, "cache_bytes", 42, "bytes", 43 * turn,
+        "refused", "busy", 4, "full", 40));
+    return status;
+}
+
+//  Must hold: each cell has the figure of its column: what a counter grew by, or what there is.
+static void
+each_column_has_its_figure (void **state)
+{
+    (void) state;
+    static const char *const cells [TOP_KINDS] [8] = {
+        [TOP_DATA] = { "d", "11", "12 B", "pack, redox", "60 %", "13 B", "14 B", "15" },
+        [TOP_WORKERS] = { "w", "working", "21", "22", "23", "24", "25 B", "26 B" },
+        [TOP_TENANTS] = { "t", "31", "32", "33", "34 B", "35 B", "36", "37" },
+        [TOP_MEMBERS] = { "m", "here", "41", "42 B", "43 B", "86 B", "44" } };
+    static const char *const words [TOP_KINDS] = { [TOP_DATA] = "all of its samples that were read are good",
+        [TOP_WORKERS] = "27 samples are there now; 28 were taken back, and 29 came late",
+        [TOP_TENANTS] = "weight 38, prepared 64 samples and was sent 66 since the start" };
+    json_t *before = s_distinct (0), *now = s_distinct (2);
+    top_view_t view;
+    assert_true (top_view_make (&view, now, before, TOP_BY_JOB));
+    for (top_kind_t kind = TOP_DATA; kind < TOP_KINDS; kind++) {
+        top_table_t table;
+        assert_true (top_table_make (&table, &view, kind, 0));
+        assert_int_equal (table.count, 1);
+        assert_true (table.column_count <= 8);
+        for (size_t column = 0; column < table.column_count; column++)
+            if (strcmp (table.rows [0].cells [column], cells [kind] [column]) != 0)
+                fail_msg ("kind %d, column %zu: %s, not %s", kind, column, table.rows [0].cells [column],
+                    cells [kind] [column]);
+        if (words [kind])
+            assert_string_equal (table.rows [0].words, words [kind]);
+        top_table_clear (&table);
+    }
+    top_view_clear (&view);
+    json_decref (before);
+    json_decref (now);
+}
+
 static void
 a_server_that_answers_anything (void **state)
 {
@@ -382,6 +437,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
+        cmocka_unit_test (each_column_has_its_figure),
         cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal),
         cmocka_unit_test (trees), cmocka_unit_test (trees_of_any_form), cmocka_unit_test (memory),
         cmocka_unit_test (memory_of_any_form)
