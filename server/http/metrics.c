@@ -180,7 +180,8 @@ static const row_t s_members [] = {
     COUNTER_BY ("member_unanswered", "refused.full", NULL, "reason", "full"),
     COUNTER_BY ("member_unanswered", "refused.not_home", NULL, "reason", "not_home"),
     COUNTER_BY ("member_unanswered", "refused.unknown_data", NULL, "reason", "unknown_data"),
-    COUNTER_BY ("member_unanswered", "refused.failed", NULL, "reason", "failed")
+    COUNTER_BY ("member_unanswered", "refused.failed", NULL, "reason", "failed"),
+    COUNTER_BY ("member_unanswered", "refused.invalid", NULL, "reason", "invalid")
 };
 
 static const row_t s_workers [] = {

@@ -212,6 +212,7 @@ static const struct {
     { "member_unanswered_total", "reason=\"not_home\"", "cluster.members.*.refused.not_home" },
     { "member_unanswered_total", "reason=\"unknown_data\"", "cluster.members.*.refused.unknown_data" },
     { "member_unanswered_total", "reason=\"failed\"", "cluster.members.*.refused.failed" },
+    { "member_unanswered_total", "reason=\"invalid\"", "cluster.members.*.refused.invalid" },
     { "worker_processors", "", "remote_workers.*.processors" },
     { "worker_tasks", "", "remote_workers.*.out" },
     { "worker_samples_total", "result=\"done\"", "remote_workers.*.done" },
