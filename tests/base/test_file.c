@@ -5,12 +5,32 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "file.h"
 #include "scratch.h"
 
 static char s_path [200];
+
+//  Of read: how many bytes it gives at most, which call fails (0: none), and how.
+static struct {
+    size_t most;
+    int calls, fails_at, error;
+} s_reads;
+
+ssize_t __real_read (int fd, void *memory, size_t bytes);
+ssize_t __wrap_read (int fd, void *memory, size_t bytes);
+
+ssize_t
+__wrap_read (int fd, void *memory, size_t bytes)
+{
+    if (++s_reads.calls == s_reads.fails_at) {
+        errno = s_reads.error;
+        return -1;
+    }
+    return __real_read (fd, memory, s_reads.most && s_reads.most < bytes? s_reads.most: bytes);
+}
 
 static const char *
 s_in (const scratch_folder_t *scratch, const char *name)
@@ -125,13 +145,45 @@ test_a_file_is_read_whole_up_to_a_limit (void **state)
     assert_true (scratch_end (&scratch));
 }
 
+//  Must hold: a read that fails, whichever it is, is no end of the file: what was read before it is not taken
+//  for the whole.  A signal in between changes nothing.
+static void
+test_a_failing_read_is_no_end (void **state)
+{
+    (void) state;
+    scratch_folder_t scratch;
+    assert_true (scratch_begin (&scratch));
+    FILE *file = fopen (s_in (&scratch, "file"), "w");
+    assert_true (file && fputs ("0123456789", file) >= 0 && fclose (file) == 0);
+    for (int fails_at = 1; fails_at <= 5; fails_at++)
+        for (int is_signal = 0; is_signal < 2; is_signal++) {
+            char *bytes;
+            size_t size;
+            s_reads.calls = 0;
+            s_reads.most = 3;                   //  four reads, and one that finds the end
+            s_reads.fails_at = fails_at;
+            s_reads.error = is_signal? EINTR: EIO;
+            assert_int_equal (file_whole (s_path, 100, &bytes, &size), is_signal? 0: -EIO);
+            if (is_signal)
+                assert_string_equal (bytes, "0123456789");
+            else
+                assert_null (bytes);
+            assert_int_equal (size, is_signal? 10: 0);
+            free (bytes);
+        }
+    s_reads.most = 0;
+    s_reads.fails_at = 0;
+    assert_true (scratch_end (&scratch));
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_what_is_no_regular_file_is_told_at_once),
         cmocka_unit_test (test_files_and_unnamed_pipes_are_read),
-        cmocka_unit_test (test_a_file_is_read_whole_up_to_a_limit)
+        cmocka_unit_test (test_a_file_is_read_whole_up_to_a_limit),
+        cmocka_unit_test (test_a_failing_read_is_no_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

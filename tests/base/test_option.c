@@ -274,6 +274,28 @@ test_nothing_is_near (void **state)
     assert_null (option_nearest ("x", NULL, 0));
 }
 
+//  Must hold: a number that 64 bits do not hold is none, by its last digit or by its unit, and is not what is
+//  left of it.
+static void
+test_numbers_that_are_too_large (void **state)
+{
+    (void) state;
+    static const struct { const char *text; bool is_number; uint64_t number; } cases [] = {
+        { "18446744073709551615", true, UINT64_MAX }, { "18446744073709551616", false, 0 },
+        { "18446744073709551619", false, 0 }, { "18446744073709551620", false, 0 },
+        { "99999999999999999999", false, 0 }, { "184467440737095516150", false, 0 },
+        { "018446744073709551615", true, UINT64_MAX },
+        { "18014398509481983K", true, UINT64_MAX - 1023 }, { "18014398509481984K", false, 0 },
+        { "16777215T", true, UINT64_C (16777215) << 40 }, { "16777216T", false, 0 } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        uint64_t number = 7;
+        const char *end;
+        bool good = option_digits (cases [index].text, "KMGT", &number, &end);
+        if (good != cases [index].is_number || number != (good? cases [index].number: 7))
+            fail_msg ("%s: %d, %llu", cases [index].text, good, (unsigned long long) number);
+    }
+}
+
 int
 main (void)
 {
@@ -281,7 +303,7 @@ main (void)
         cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_words_with_a_dash),
         cmocka_unit_test (test_errors), cmocka_unit_test (test_help),
         cmocka_unit_test (test_help_of_a_command), cmocka_unit_test (test_what_was_meant),
-        cmocka_unit_test (test_nothing_is_near)
+        cmocka_unit_test (test_nothing_is_near), cmocka_unit_test (test_numbers_that_are_too_large)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
