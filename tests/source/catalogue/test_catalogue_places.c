@@ -69,6 +69,8 @@ __wrap_fstatfs (int fd, struct statfs *status)
 
 //  The process ends when the first file is given up.
 static bool s_ends;
+//  Or the disk does not answer when lists, or files, are to be given up.
+static bool s_keeps_lists, s_keeps_files;
 
 bool __real_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
 bool __wrap_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
@@ -76,9 +78,10 @@ bool __wrap_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes
 bool
 __wrap_block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
 {
-    if (s_ends && (int64_t) block_data_bytes (self) < LIST_BYTES)
+    bool is_list = (int64_t) block_data_bytes (self) >= LIST_BYTES;
+    if (s_ends && !is_list)
         _exit (77);
-    return __real_block_data_drop (self, offset, bytes);
+    return !(is_list? s_keeps_lists: s_keeps_files) && __real_block_data_drop (self, offset, bytes);
 }
 
 static void
@@ -146,6 +149,7 @@ s_begin (void **state)
     static world_t world;
     world = (world_t) { .random = test_seed (), .time = 1000, .keep = CATALOGUE_KEEP_ALL };
     s_type = 0;
+    s_keeps_lists = s_keeps_files = false;
     char path [200];
     if (!scratch_begin (&world.scratch))
         return -1;
@@ -432,6 +436,51 @@ test_what_has_changed_makes_room (void **state)
     assert_true (full > FILES * BYTES_MAX && held < full - (FILES - 2) * BYTES_MAX);
 }
 
+//  So too where the disk does not answer just then, at a later start.
+static void
+test_what_could_not_be_given_up_goes_later (void **state)
+{
+    world_t *world = *state;
+    server_t *server = &world->servers [0];
+    int rc;
+    for (size_t file = 0; file < FILES; file++)
+        s_write (world, file, BYTES_MAX);
+    s_start (world, server, 8 << 20);
+    s_read_all (world, server);
+    uint64_t full = block_data_held_bytes (catalogue_blocks (server->catalogue, 0, &rc));
+    for (size_t file = 0; file < FILES - 1; file++)
+        s_remove (world, file);
+    for (int turn = 0; turn < 3; turn++) {
+        s_keeps_files = turn < 2;
+        s_stop (server);
+        s_start (world, server, 8 << 20);
+        assert_int_equal (s_here (server), 1);
+    }
+    s_stop (server);
+    s_start (world, server, 8 << 20);
+    uint64_t held = block_data_held_bytes (catalogue_blocks (server->catalogue, 0, &rc));
+    assert_true (full > FILES * BYTES_MAX && held < full - (FILES - 2) * BYTES_MAX);
+}
+
+//  Of two whole lists the newer one counts, in whichever slot it is: what was kept since is found.
+static void
+test_the_newer_list_counts (void **state)
+{
+    world_t *world = *state;
+    server_t *server = &world->servers [0];
+    s_keeps_lists = true;
+    s_start (world, server, 8 << 20);
+    for (size_t turn = 0; turn < 4; turn++) {
+        s_read_all (world, server);
+        s_stop (server);
+        s_start (world, server, 8 << 20);
+        assert_int_equal (s_here (server), FILES);
+        s_write (world, turn, 1 + test_below (&world->random, BYTES_MAX));
+        s_open (world, server);
+        assert_int_equal (s_here (server), FILES - 1);
+    }
+}
+
 //  Files of network file systems are kept, others if that is wanted.
 static void
 test_which_files_are_kept (void **state)
@@ -532,6 +581,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_damaged_list_gives_no_file_other_bytes, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_space_that_is_mostly_given_up_is_left, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_what_has_changed_makes_room, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_what_could_not_be_given_up_goes_later, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_the_newer_list_counts, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_which_files_are_kept, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_cache_without_room, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_full_cache_keeps_the_others, s_begin, s_end),
