@@ -35,7 +35,7 @@ from fake_server import BATCH, FakeServer, Job, pack_head
 from tureen import session
 from tureen import state as states
 from tureen import wire
-from tureen.ranks import Ranks, run_name, short_name, torchrun
+from tureen.ranks import Ranks, by_node, run_name, short_name, torchrun
 from tureen.recent_steps import RecentSteps
 
 
@@ -46,6 +46,29 @@ def head(epoch: int, place: int, samples: int = 1) -> wire.BatchHead:
 def step_frame(step: List[List[int]]) -> bytes:
     numbers = [*map(len, step), *(sample for part in step for sample in part)]
     return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+
+class Machines(unittest.TestCase):
+    def test_where_each_process_is(self) -> None:
+        """As torchrun and srun tell it; machines with other numbers of processes than this one are named."""
+        for nodes, each in ((2, 1), (2, 3), (3, 2), (4, 4)):
+            for node, rank in ((node, rank) for node in range(nodes) for rank in range(each)):
+                here, world = node * each + rank, nodes * each
+                torch = {"RANK": f"{here}", "WORLD_SIZE": f"{world}", "GROUP_WORLD_SIZE": f"{nodes}",
+                         "GROUP_RANK": f"{node}", "LOCAL_RANK": f"{rank}", "LOCAL_WORLD_SIZE": f"{each}"}
+                slurm = {"SLURM_PROCID": f"{here}", "SLURM_NTASKS": f"{world}", "SLURM_NNODES": f"{nodes}",
+                         "SLURM_NODEID": f"{node}", "SLURM_LOCALID": f"{rank}",
+                         "SLURM_TASKS_PER_NODE": f"{each}(x{nodes})"}
+                for environment, own in ((torch, "LOCAL_WORLD_SIZE"), (slurm, "SLURM_TASKS_PER_NODE")):
+                    with self.subTest(nodes=nodes, each=each, here=here, own=own):
+                        self.assertEqual(by_node(here, world, environment), (nodes, node, rank, each))
+                        self.assertIsNone(by_node(here + 1, world, environment))
+                        self.assertIsNone(by_node(here, world + 1, environment))
+                        for other in (each - 1, each + 1):
+                            if other > rank:
+                                with self.assertRaisesRegex(ValueError, f"{world} processes on {nodes} nodes"
+                                                            f".*{other} on this one \\({own}\\)"):
+                                    by_node(here, world, {**environment, own: f"{other}"})
 
 
 class Environment(unittest.TestCase):

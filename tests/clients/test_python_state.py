@@ -54,6 +54,23 @@ def signed(value: Dict[str, Any]) -> Dict[str, Any]:
     return {**value, "checksum": states._checksum(value)}
 
 
+class Begin(unittest.TestCase):
+    def test_where_an_epoch_begins(self) -> None:
+        """Nothing is taken of it, whatever was taken of another epoch, and it is the whole job's state."""
+        part = states.Part(3, 1, "fresh", 2, 1, states.pack_words(np.ones(1, np.bool_)), None)
+        listed = states.Part(3, 1, "fresh", 2, 4, b"", 4)
+        for state in (plain(ids=[3, 70]), plain(ids=[0, 3], epoch=4, batches=5, part=part),
+                      plain(order="list", count=9, places=9), plain(order="seeded", pool=64, ids=[1]),
+                      plain(order="list", count=9, places=9, batches=5, part=listed)):
+            for epoch in (0, 1, 9):
+                begin = state.at_epoch(epoch)
+                self.assertEqual((begin.epoch, begin.batches, begin.count, begin.words, begin.part),
+                                 (epoch, 0, 0, b"", None))
+                self.assertEqual(begin.places, None if state.places is None else 0)
+                self.assertEqual(states.parse(states.pack(begin)), begin)
+                self.assertEqual(begin[:8], state[:8])
+
+
 class Object(unittest.TestCase):
     def test_golden(self) -> None:
         """The files that both clients read and write: docs/state.md says what is in them."""
