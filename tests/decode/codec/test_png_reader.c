@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <zlib.h>
 #include <png.h>
 #include "decoder.h"
 #include "image_codec.h"
@@ -503,6 +504,55 @@ test_exif (void **state)
     png_reader.destroy (reader);
 }
 
+//  Must hold: a text is found in each kind of chunk, deflated or not, behind a language and a keyword in it;
+//  one that is damaged is none.
+static void
+test_texts (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *name, *front;
+        size_t front_bytes;
+        bool is_deflated, is_good;
+    } kinds [] = {
+        { "tEXt", "", 0, false, true }, { "zTXt", "\0", 1, true, true }, { "zTXt", "\1", 1, true, false },
+        { "iTXt", "\0\0\0\0", 4, false, true }, { "iTXt", "\0\0de\0Bild\0", 10, false, true },
+        { "iTXt", "\1\0\0\0", 4, true, true }, { "iTXt", "\1\0en-GB\0\0", 9, true, true },
+        { "iTXt", "\1\1\0\0", 4, true, false }, { "iTXt", "\0\0de", 4, false, false } };
+    static const char keyword [] = "XML:com.adobe.xmp", text [] = "<x tiff:Orientation=\"6\"/>";
+    static file_t file;
+    uint32_t height, width;
+    char error [ERROR_BYTES];
+    image_reader_options_t options = { .orientation = true };
+    void *reader = png_reader.new ();
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        uint8_t content [200];
+        size_t size = sizeof keyword;
+        uLongf packed = sizeof content - 100;
+        memcpy (content, keyword, sizeof keyword);
+        memcpy (content + size, kinds [kind].front, kinds [kind].front_bytes);
+        size += kinds [kind].front_bytes;
+        if (kinds [kind].is_deflated) {
+            assert_int_equal (compress (content + size, &packed, (const Bytef *) text, strlen (text)), Z_OK);
+            size += packed;
+        }
+        else {
+            memcpy (content + size, text, strlen (text));
+            size += strlen (text);
+        }
+        s_make (&file, &s_golden [3].kind, 3, false);
+        s_insert (&file, SIGNATURE_BYTES + HEADER_BYTES, kinds [kind].name, content, size);
+        assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
+            ERROR_BYTES), 0);
+        image_block_t found = png_reader.xmp (reader);
+        if (kinds [kind].is_good && (found.size != strlen (text) || memcmp (found.bytes, text, found.size)))
+            fail_msg ("kind %zu: '%.*s'", kind, (int) found.size, (const char *) found.bytes);
+        if (!kinds [kind].is_good)
+            assert_int_equal (found.size, 0);
+    }
+    png_reader.destroy (reader);
+}
+
 static void
 test_masks_that_are_none (void **state)
 {
@@ -543,7 +593,7 @@ main (void)
         cmocka_unit_test (test_damage_is_survived),
         cmocka_unit_test (test_bombs),
         cmocka_unit_test (test_other_chunks),
-        cmocka_unit_test (test_exif),
+        cmocka_unit_test (test_exif), cmocka_unit_test (test_texts),
         cmocka_unit_test (test_masks_that_are_none),
         cmocka_unit_test (test_not_a_png),
     };

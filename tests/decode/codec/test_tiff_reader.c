@@ -250,6 +250,36 @@ test_refused (void **state)
     tiff_reader.destroy (reader);
 }
 
+//  Must hold: a tag's values may end where the file ends, and not a byte behind it, of whatever tag and type
+//  they are.
+static void
+test_values_at_the_files_end (void **state)
+{
+    (void) state;
+    static const struct { uint32_t type, unit_bytes; } types [] = { { TIFF_BYTE, 1 }, { TIFF_SHORT, 2 },
+        { TIFF_LONG, 4 }, { TIFF_RATIONAL, 8 } };
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    void *reader = tiff_reader.new ();
+    for (size_t type = 0; type < sizeof types / sizeof *types; type++)
+        for (uint32_t count = 5; count < 12; count++) {
+            uint32_t bytes = count * types [type].unit_bytes;
+            s_start (STRIP_HEIGHT, WIDTH, false);
+            uint32_t size = (uint32_t) s_file.size + 2 + (s_file.count + 1) * ENTRY_BYTES + 4;
+            for (uint32_t beyond = 0; beyond <= bytes + 1; beyond++) {
+                s_start (STRIP_HEIGHT, WIDTH, false);
+                s_set ((entry_t) { TAG_UNKNOWN, types [type].type, count, size - bytes + beyond });
+                s_end ();
+                assert_int_equal (s_file.size, size);
+                int rc = s_read (reader, NULL, &pixels, error);
+                if (rc != (beyond? -EBADMSG: 0) || (beyond && !strstr (error, "lie beyond its end")))
+                    fail_msg ("type %u, %u values, %u bytes beyond: '%s'", types [type].type, count, beyond,
+                        error);
+            }
+        }
+    tiff_reader.destroy (reader);
+}
+
 //  Small files that would take much memory, or much time.
 static void
 test_bytes_used_again (void **state)
@@ -431,6 +461,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_boxes), cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_values_at_the_files_end),
         cmocka_unit_test (test_bytes_used_again), cmocka_unit_test (test_masks),
         cmocka_unit_test (test_damage), cmocka_unit_test (test_deflate), cmocka_unit_test (test_jpeg)
     };
