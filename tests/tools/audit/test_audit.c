@@ -142,6 +142,32 @@ test_drop_last_is_a_note (void **state)
     planted_only (planted_audit (&job, 0), AUDIT_DROP_LAST, 0, 0, "lacks 32 of 4000");
 }
 
+//  Must hold: drop_last explains samples that are missing, and nothing else: one that comes twice, or that is
+//  not of the data, is found beside it.
+static void
+test_drop_last_explains_nothing_else (void **state)
+{
+    (void) state;
+    planted_t job = planted_new (SAMPLES, EPOCHS);
+    for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
+        job.counts [epoch] = SAMPLES - 32;
+    char says [64];
+    snprintf (says, sizeof says, "epoch 4 has 1 sample more than once: %" PRIu32, job.ids [4] [9]);
+    job.ids [4] [1234] = job.ids [4] [9];
+    audit_t *audit = planted_audit (&job, 0);
+    assert_int_equal (audit_job (audit, 0)->once, AUDIT_NOT_ONCE);
+    planted_found (audit, AUDIT_DOUBLED, 1, 4, says);
+    audit_destroy (&audit);
+    job = planted_new (SAMPLES, EPOCHS);
+    job.unfinished = true;
+    for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
+        job.counts [epoch] = SAMPLES - 32;
+    job.ids [EPOCHS - 1] [7] = 123456;
+    audit = planted_audit (&job, 0);
+    planted_found (audit, AUDIT_FOREIGN, 1, EPOCHS - 1, "not of its data: 123456");
+    audit_destroy (&audit);
+}
+
 static void
 test_an_unfinished_epoch_may_lack_ids (void **state)
 {
@@ -685,6 +711,7 @@ main (void)
         cmocka_unit_test (test_a_foreign_id),
         cmocka_unit_test (test_a_replaced_id_is_not_taken_for_drop_last),
         cmocka_unit_test (test_drop_last_is_a_note),
+        cmocka_unit_test (test_drop_last_explains_nothing_else),
         cmocka_unit_test (test_an_unfinished_epoch_may_lack_ids), cmocka_unit_test (test_a_repeated_epoch),
         cmocka_unit_test (test_a_rotated_epoch), cmocka_unit_test (test_epochs_in_the_order_of_ids),
         cmocka_unit_test (test_a_shuffle_buffer_over_sorted_data),
