@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,8 +20,6 @@
 enum {
     MAGIC = 0xb10cac4e,
     ERROR_BYTES = 700,
-    PATIENCE = 20,                      //  slices that a request may take
-    SHARE = 4,                          //  one part in SHARE of the time may be lost
     LOOK_AGAIN_MS = 10000,              //  when nothing could be removed
     MAP_BLOCKS = 2,                     //  of the maps of `data` and `sums` at first
     MAP_STORES = 128                    //  what is written in so many steps takes at most a block more of the
@@ -42,37 +39,6 @@ typedef struct {
 #define HEAD_FORMAT "tureenB2"
 #define USAGE_NAME "usage"
 #define NO_ROOM "free room on its file system, or give a folder on another one"
-
-typedef enum {
-    IDLE,
-    TAKEN,                              //  by a caller, which writes to it or reads of it
-    WORKS,                              //  or will, when it gets a processor
-    DONE,                               //  its caller has not looked yet
-    LEFT                                //  as WORKS, and its caller has gone on
-} thread_state_t;
-
-typedef struct {
-    block_cache_threads_t *all;
-    pthread_t thread;
-    thread_state_t state;               //  under the lock
-    pthread_cond_t changed;             //  the state
-    //  the caller's while TAKEN or DONE, else the thread's
-    block_cache_request_t request;
-    uint8_t *memory;
-} thread_t;
-
-struct block_cache_threads {
-    //  under the lock
-    pthread_mutex_t lock;
-    pthread_cond_t freed;               //  a thread is IDLE
-    thread_t threads [BLOCK_CACHE_THREADS_MAX];
-    size_t started, left;
-    bool is_stopped;
-    uint32_t slice_ms;
-    double lost;                        //  slices, beyond one part in SHARE of the time
-    int64_t counted_ms, aside_until_ms;
-    uint64_t times_aside;
-};
 
 struct block_cache {
     uint32_t magic;
@@ -464,229 +430,13 @@ block_cache_room_make (block_cache_t *self, uint64_t bytes)
 }
 
 
-//  -- the threads
-
-static void *
-s_run (void *argument)
-{
-    thread_t *self = argument;
-    block_cache_threads_t *all = self->all;
-    pthread_mutex_lock (&all->lock);
-    while (!all->is_stopped || self->state != IDLE) {
-        if (self->state != WORKS && self->state != LEFT) {
-            pthread_cond_wait (&self->changed, &all->lock);
-            continue;
-        }
-        pthread_mutex_unlock (&all->lock);
-        self->request.work (&self->request);
-        pthread_mutex_lock (&all->lock);
-        bool is_left = self->state == LEFT;
-        all->left -= is_left;
-        self->state = is_left? IDLE: DONE;
-        pthread_cond_broadcast (is_left? &all->freed: &self->changed);
-    }
-    pthread_mutex_unlock (&all->lock);
-    return NULL;
-}
-
-//  One more, IDLE; NULL: it cannot be had.  Signals are the server's own thread's.
-static thread_t *
-s_start (block_cache_threads_t *self)
-{
-    if (self->started == BLOCK_CACHE_THREADS_MAX)
-        return NULL;
-    thread_t *thread = &self->threads [self->started];
-    *thread = (thread_t) { .all = self, .state = IDLE,
-        .memory = malloc ((size_t) BLOCK_CACHE_UNITS_MAX * BLOCK_CACHE_BLOCK_BYTES) };
-    if (!thread->memory)
-        return NULL;
-    clock_condition_init (&thread->changed);
-    sigset_t all, before;
-    sigfillset (&all);
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    int rc = pthread_create (&thread->thread, NULL, s_run, thread);
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
-    if (rc) {
-        pthread_cond_destroy (&thread->changed);
-        free (thread->memory);
-        return NULL;
-    }
-    pthread_setname_np (thread->thread, "tureen-cache");
-    self->started++;
-    return thread;
-}
-
-static void
-s_threads_destroy (block_cache_threads_t **self_p)
-{
-    block_cache_threads_t *self = *self_p;
-    if (!self)
-        return;
-    pthread_mutex_lock (&self->lock);
-    self->is_stopped = true;
-    for (size_t at = 0; at < self->started; at++)
-        pthread_cond_broadcast (&self->threads [at].changed);
-    pthread_mutex_unlock (&self->lock);
-    for (size_t at = 0; at < self->started; at++) {
-        thread_t *thread = &self->threads [at];
-        pthread_join (thread->thread, NULL);
-        pthread_cond_destroy (&thread->changed);
-        free (thread->memory);
-    }
-    pthread_cond_destroy (&self->freed);
-    pthread_mutex_destroy (&self->lock);
-    free (self);
-    *self_p = NULL;
-}
-
-block_cache_threads_t *
-block_cache_threads_new (void)
-{
-    block_cache_threads_t *self = calloc (1, sizeof *self);
-    if (!self)
-        return NULL;
-    self->slice_ms = BLOCK_CACHE_SLICE_MS;
-    pthread_mutex_init (&self->lock, NULL);
-    clock_condition_init (&self->freed);
-    if (!s_start (self))
-        s_threads_destroy (&self);
-    return self;
-}
-
-void
-block_cache_threads_set_slice (block_cache_threads_t *self, uint32_t slice_ms)
-{
-    pthread_mutex_lock (&self->lock);
-    self->slice_ms = slice_ms;
-    pthread_mutex_unlock (&self->lock);
-}
-
-void
-block_cache_threads_settle (block_cache_threads_t *self)
-{
-    pthread_mutex_lock (&self->lock);
-    while (self->left > 0)
-        pthread_cond_wait (&self->freed, &self->lock);
-    pthread_mutex_unlock (&self->lock);
-}
-
-//  Under the lock.
-static bool
-s_is_aside (const block_cache_threads_t *self)
-{
-    return self->left > 0 || clock_now_ms () < self->aside_until_ms;
-}
-
-//  A caller has waited for that long.  Under the lock.
-static void
-s_count_lost (block_cache_threads_t *self, double slices)
-{
-    int64_t now_ms = clock_now_ms ();
-    double allowed = (double) (now_ms - self->counted_ms) / self->slice_ms / SHARE;
-    self->lost = (self->lost > allowed? self->lost - allowed: 0) + slices;
-    self->counted_ms = now_ms;
-    if (self->lost < PATIENCE)
-        return;
-    self->lost = PATIENCE;              //  callers that wait at the same time lose the same time
-    self->times_aside += !s_is_aside (self);
-    self->aside_until_ms = now_ms + (int64_t) PATIENCE * self->slice_ms * SHARE;
-}
-
-//  Waits until something changes, for a slice at most, and counts the time.  A stop of the whole server
-//  counts as one slice at most.  False: the patience is over.
-static bool
-s_wait (block_cache_threads_t *self, pthread_cond_t *changed, double *slices)
-{
-    if (*slices >= PATIENCE)
-        return false;
-    double slice_ns = self->slice_ms * 1e6;
-    uint64_t began_ns = clock_now_ns ();
-    struct timespec until = clock_deadline (self->slice_ms);
-    int rc = pthread_cond_timedwait (changed, &self->lock, &until);
-    double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
-    *slices += rc || waited > 1? 1: waited;
-    return true;
-}
-
-//  NULL: the cache is aside, or no thread was free in time.
-static thread_t *
-s_take (block_cache_threads_t *self, double *slices)
-{
-    while (!s_is_aside (self)) {
-        thread_t *found = NULL;
-        for (size_t at = 0; at < self->started && !found; at++)
-            if (self->threads [at].state == IDLE)
-                found = &self->threads [at];
-        found = found? found: s_start (self);
-        if (found) {
-            found->state = TAKEN;
-            return found;
-        }
-        if (!s_wait (self, &self->freed, slices))
-            break;
-    }
-    return NULL;
-}
-
-static void
-s_hand_over (thread_t *thread, const block_cache_request_t *request)
-{
-    thread->request = *request;
-    thread->request.memory = request->memory? thread->memory: NULL;
-    if (request->is_change && request->memory)
-        memcpy (thread->memory, request->memory, request->bytes);
-}
-
-static void
-s_take_over (const thread_t *thread, block_cache_request_t *request)
-{
-    uint8_t *memory = request->memory;
-    *request = thread->request;
-    request->memory = memory;
-    if (memory && !request->is_change && request->begin < request->end)
-        memcpy (memory + request->begin, thread->memory + request->begin, request->end - request->begin);
-}
-
-static bool
-s_do_by (block_cache_threads_t *self, block_cache_request_t *request)
-{
-    assert (request->count <= BLOCK_CACHE_UNITS_MAX);
-    double slices = 0;
-    pthread_mutex_lock (&self->lock);
-    thread_t *thread = s_take (self, &slices);
-    bool is_done = false;
-    if (thread) {
-        pthread_mutex_unlock (&self->lock);
-        s_hand_over (thread, request);
-        pthread_mutex_lock (&self->lock);
-        thread->state = WORKS;
-        pthread_cond_broadcast (&thread->changed);
-        while (thread->state == WORKS && s_wait (self, &thread->changed, &slices))
-            ;
-        is_done = thread->state == DONE;
-    }
-    if (slices >= 1 && !(is_done && thread->request.is_locked_out))
-        s_count_lost (self, slices);
-    if (thread && !is_done) {
-        thread->state = LEFT;
-        self->left++;
-    }
-    pthread_mutex_unlock (&self->lock);
-    if (is_done) {
-        s_take_over (thread, request);
-        pthread_mutex_lock (&self->lock);
-        thread->state = IDLE;
-        pthread_cond_broadcast (&self->freed);
-        pthread_mutex_unlock (&self->lock);
-    }
-    return is_done;
-}
+//  -- requests
 
 bool
 block_cache_do (block_cache_t *self, block_cache_request_t *request)
 {
     if (self->threads)
-        return s_do_by (self->threads, request);
+        return block_cache_threads_do (self->threads, request);
     request->work (request);
     return true;
 }
@@ -694,12 +444,7 @@ block_cache_do (block_cache_t *self, block_cache_request_t *request)
 bool
 block_cache_is_aside (block_cache_t *self)
 {
-    if (!self->threads)
-        return false;
-    pthread_mutex_lock (&self->threads->lock);
-    bool is_aside = s_is_aside (self->threads);
-    pthread_mutex_unlock (&self->threads->lock);
-    return is_aside;
+    return self->threads && block_cache_threads_are_aside (self->threads);
 }
 
 block_cache_threads_t *
@@ -858,7 +603,7 @@ block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, 
     *error = 0;
     block_cache_t *self = *self_p = s_new (folder, bytes_max);
     if (!self) {
-        s_threads_destroy (threads_p);
+        block_cache_threads_destroy (threads_p);
         return s_fail (folder, -ENOMEM, "free memory", error, error_bytes);
     }
     self->threads = *threads_p;
@@ -896,7 +641,7 @@ block_cache_close (block_cache_t **self_p)
     if (!self)
         return;
     assert (self->magic == MAGIC);
-    s_threads_destroy (&self->threads);
+    block_cache_threads_destroy (&self->threads);
     for (block_cache_closed_t *closed = atomic_load (&self->closed), *next; closed; closed = next) {
         next = closed->next;
         closed->end (closed->data);
@@ -920,10 +665,8 @@ block_cache_figures (const block_cache_t *self)
         .bytes_max = self->bytes_max, .damaged = atomic_load (&self->damaged),
         .failure = atomic_load (&self->failure), .is_open = atomic_load (&self->is_open) };
     if (self->threads) {
-        pthread_mutex_lock (&self->threads->lock);
-        figures.times_aside = self->threads->times_aside;
-        figures.is_aside = s_is_aside (self->threads);
-        pthread_mutex_unlock (&self->threads->lock);
+        figures.times_aside = block_cache_threads_times_aside (self->threads);
+        figures.is_aside = block_cache_threads_are_aside (self->threads);
     }
     return figures;
 }

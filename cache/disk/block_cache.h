@@ -11,7 +11,7 @@
  *  failure modes:  a local disk that is full or fails (ENOSPC, EIO): nothing more is written, and what cannot
  *                  be read is not here; block_cache_figures has the error.  What is damaged is counted again
  *                  (usage) or is not here any more (the rest).  No failure here loses a sample.
- *                  A local disk that hangs, or answers late: see block_cache_open_by.
+ *                  A local disk that hangs, or answers late: see block_cache_threads.h.
  *  The bound:      the blocks of all files and folders (st_blocks), and what the file system may still need
  *                  for their maps, never exceed bytes_max.  They are reserved before a write and measured
  *                  after it.  Everything is measured anew when a server opens the folder or a data set.
@@ -19,15 +19,8 @@
  *                  fresh shuffle each epoch no choice saves more reads.  A full cache removes data sets that
  *                  no server uses, as a whole, the one that was not used for longest first.
  *
- *  A server has threads read and write it (block_cache_open_by), so that a disk that hangs holds up no
- *  others.  A caller waits for a thread, which works in memory of its own.
- *      A request takes 2 s: the caller goes on without a result, and the thread throws its own away when the
- *      disk answers.  Until then, and for 8 s at least, the cache is *aside*: no request begins.
- *      The disk answers, but takes more than 0.1 s (a slice): the caller's wait is lost.  A lost second is
- *      forgotten after four.  When 2 s are lost, the cache is aside for 8 s.  So a disk that is always late
- *      costs about a quarter of the time, and a third if each answer takes nearly 2 s.
- *      Another server has the cache's lock for long: that time is not lost by the disk, and does not count.
- *      No more threads can be started: callers wait for a free thread.
+ *  A server has threads read and write it (block_cache_threads.h), so that a disk that hangs holds up no
+ *  others.
  *
  *  Servers of one user share a folder.  A server that is killed at any moment leaves it whole: a unit's bytes
  *  are written before its checksum, and the kernel gives up its locks.
@@ -38,12 +31,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "block_cache_threads.h"
 
 typedef struct block_cache block_cache_t;
-typedef struct block_cache_threads block_cache_threads_t;
-struct block_data;
 
-enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024, BLOCK_CACHE_THREADS_MAX = 8, BLOCK_CACHE_SLICE_MS = 100 };
+enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024 };
 
 typedef struct {
     const char *folder;                 //  lent
@@ -66,38 +58,13 @@ int block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes
 //  opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
 int block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, const char *folder,
     uint64_t bytes_max, char *error, size_t error_bytes);
-//  Threads for block_cache_open_by: one; more are started when they are needed.  NULL: no memory, or no
-//  thread can be had.
-block_cache_threads_t *block_cache_threads_new (void);
 //  All data sets must be closed.  Waits for the disk, and for all threads.
 void block_cache_close (block_cache_t **self_p);
 //  Never waits for the disk.
 block_cache_figures_t block_cache_figures (const block_cache_t *self);
 
 
-//  ---- for block_data.c: requests, and for tests the threads that carry them out
-
-enum { BLOCK_CACHE_UNITS_MAX = 256 };
-
-//  Some units of a data set, and what is to be done with them.
-typedef struct block_cache_request {
-    void (*work) (struct block_cache_request *self);
-    block_cache_t *cache;               //  lent until block_cache_close
-    struct block_data *data;            //  the same
-    uint64_t owner;                     //  of the units (block_data.h); 0: none
-    bool is_modest;                     //  other data sets stay
-    uint64_t first;                     //  unit
-    size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
-    size_t bytes;                       //  the last one may be short
-    uint8_t *memory;                    //  of `bytes` bytes; NULL: none is needed
-    bool is_change;                     //  what is in the memory goes to the disk
-    //  the result
-    bool is_good;
-    bool is_locked_out;                 //  another server has the cache's lock
-    size_t begin, end;                  //  of the memory: what has a meaning
-    size_t found;                       //  units
-    uint32_t sums [BLOCK_CACHE_UNITS_MAX];
-} block_cache_request_t;
+//  ---- for block_data.c: requests
 
 //  By a thread, which works on a copy of the request; without threads by the caller.  False: the cache is
 //  aside, or the disk took longer than callers wait.
@@ -106,10 +73,6 @@ bool block_cache_do (block_cache_t *self, block_cache_request_t *request);
 bool block_cache_is_aside (block_cache_t *self);
 //  NULL: callers wait for the disk themselves.
 block_cache_threads_t *block_cache_threads (const block_cache_t *self);
-//  For tests: waits until no thread works for a caller that has gone on.
-void block_cache_threads_settle (block_cache_threads_t *self);
-//  For tests: slices of another length.
-void block_cache_threads_set_slice (block_cache_threads_t *self, uint32_t slice_ms);
 
 
 //  ---- for block_data.c: the folder

@@ -495,63 +495,122 @@ s_take_from_memory (block_cache_request_t *request)
     return true;
 }
 
-//  Bytes at the beginning of the range.
-static size_t
-s_read_front (block_data_t *self, uint64_t owner, uint64_t first, size_t bytes, uint8_t *memory)
+//  The next request for the range: from its beginning on until something is not here, then from its end on
+//  until something is not.
+static block_cache_request_t
+s_next_request (const block_data_range_t *range)
 {
-    size_t at = 0;
-    while (at < bytes) {
-        block_cache_request_t request = s_request (self, first, bytes, at);
-        request.work = s_work_front;
-        request.owner = owner;
-        request.memory = memory + at;
-        bool is_taken = block_cache_threads (self->cache) && s_take_from_memory (&request);
-        if (!is_taken && !block_cache_do (self->cache, &request))
-            return at;
-        at += request.end;
-        if (request.end < request.bytes)
-            return at;
+    const block_data_gap_t *gap = &range->gap;
+    uint64_t first = range->offset / UNIT;
+    size_t at = gap->begin;
+    if (range->is_behind) {
+        size_t most = (size_t) CHUNK * UNIT, units = (gap->end - range->least + UNIT - 1) / UNIT;
+        at = units > CHUNK? (gap->end + UNIT - 1) / UNIT * UNIT - most: range->least;
     }
-    return at;
+    block_cache_request_t request = s_request (range->data, first, gap->end, at);
+    request.work = range->is_behind? s_work_back: s_work_front;
+    request.owner = range->owner;
+    request.memory = range->memory + at;
+    return request;
 }
 
-//  Where the bytes at the end of the range begin, not before `least`.
-static size_t
-s_read_back (block_data_t *self, uint64_t first, size_t bytes, size_t least, uint8_t *memory)
+//  What the request has found is the range's.  NULL: there was no answer.  True: more may be here.
+static bool
+s_took (block_data_range_t *range, const block_cache_request_t *request)
 {
-    size_t end = bytes;
-    while (end > least) {
-        size_t most = (size_t) CHUNK * UNIT, units = (end - least + UNIT - 1) / UNIT,
-            begin = units > CHUNK? (end + UNIT - 1) / UNIT * UNIT - most: least;
-        block_cache_request_t request = s_request (self, first, end, begin);
-        request.work = s_work_back;
-        request.memory = memory + begin;
-        if (!block_cache_do (self->cache, &request))
-            return end;
-        end = begin + request.begin;
-        if (request.begin > 0)
-            return end;
+    block_data_gap_t *gap = &range->gap;
+    if (range->is_behind) {
+        size_t begin = request? request->begin: 0, found = request? request->bytes - begin: 0;
+        gap->end -= found;
+        return request && begin == 0 && gap->end > range->least;
     }
-    return end;
+    size_t found = request? request->end: 0;
+    gap->begin += found;
+    if (gap->begin == gap->end)
+        return false;
+    if (request && found == request->bytes)
+        return true;
+    if (range->owner) {
+        gap->begin = 0;                 //  all of it is wanted
+        return false;
+    }
+    //  The unit at the gap's begin is not here: what is read from behind ends above it.
+    range->is_behind = true;
+    range->least = gap->begin + UNIT;
+    return gap->end > range->least;
+}
+
+//  Reads without a wait, or until the next request is under way.  True: it is.
+static bool
+s_go_on (block_queue_t *queue, block_data_range_t *range)
+{
+    block_cache_t *cache = range->data->cache;
+    for (bool goes_on = true; goes_on;) {
+        block_cache_request_t request = s_next_request (range);
+        bool is_here = !range->is_behind && block_cache_threads (cache) && s_take_from_memory (&request);
+        range->was_asked |= !is_here;
+        if (!is_here && queue && block_queue_put (queue, &request, range))
+            return true;
+        is_here = is_here || (!queue && block_cache_do (cache, &request));
+        goes_on = s_took (range, is_here? &request: NULL);
+    }
+    return false;
+}
+
+bool
+block_data_begin (block_queue_t *queue, block_data_range_t *range)
+{
+    s_first_unit (range->data, range->offset, range->bytes);
+    assert (range->memory);
+    assert (!queue || block_queue_threads (queue) == block_cache_threads (range->data->cache));
+    range->gap = (block_data_gap_t) { .begin = 0, .end = range->bytes };
+    range->was_asked = range->is_behind = false;
+    return s_go_on (queue, range);
+}
+
+block_queue_t *
+block_data_queue (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    block_cache_threads_t *threads = block_cache_threads (self->cache);
+    return threads? block_queue_new (threads): NULL;
+}
+
+block_data_range_t *
+block_data_take (block_queue_t *queue)
+{
+    block_cache_request_t *request;
+    void *user;
+    while (block_queue_take (queue, &request, &user)) {
+        block_data_range_t *range = user;
+        if (request) {
+            uint64_t at = request->first * UNIT - range->offset;
+            block_cache_threads_take_over (request, range->memory + at);
+        }
+        bool goes_on = s_took (range, request);
+        if (request)
+            block_queue_free (request);
+        if (!goes_on || !s_go_on (queue, range))
+            return range;
+    }
+    return NULL;
 }
 
 block_data_gap_t
 block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory)
 {
-    uint64_t first = s_first_unit (self, offset, bytes);
-    assert (memory);
-    size_t begin = s_read_front (self, 0, first, bytes, memory);
-    //  The unit at `begin` is not here: what is read from behind ends above it.
-    size_t least = begin < bytes && bytes - begin > UNIT? begin + UNIT: bytes;
-    size_t end = begin < bytes? s_read_back (self, first, bytes, least, memory): bytes;
-    return (block_data_gap_t) { .begin = begin, .end = end };
+    block_data_range_t range = { .data = self, .offset = offset, .bytes = bytes, .memory = memory };
+    block_data_begin (NULL, &range);
+    return range.gap;
 }
 
 bool
 block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, uint8_t *memory)
 {
-    assert (memory);
-    return s_read_front (self, owner, s_first_unit (self, offset, bytes), bytes, memory) == bytes;
+    block_data_range_t range = { .data = self, .owner = owner, .offset = offset, .bytes = bytes,
+        .memory = memory };
+    block_data_begin (NULL, &range);
+    return range.gap.begin == range.gap.end;
 }
 
 //  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and

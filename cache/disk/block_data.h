@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "block_cache.h"
+#include "block_queue.h"
 
 typedef struct block_data block_data_t;
 
@@ -56,6 +57,32 @@ uint64_t block_data_bytes (const block_data_t *self);
 //  A range that lies in the page cache is read by the caller itself, even while the disk hangs; all else by
 //  threads of the cache's.
 block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory);
+//  A read beside others.
+typedef struct {
+    //  the question
+    block_data_t *data;
+    uint64_t owner;                     //  as for block_data_read_owned: of all of the range; 0: none
+    uint64_t offset;
+    size_t bytes;
+    uint8_t *memory;
+    void *user;                         //  the caller's
+    //  the answer
+    block_data_gap_t gap;               //  with an owner: of nothing, or of all of the range
+    bool was_asked;                     //  threads of the cache's have read
+    //  its own
+    bool is_behind;                     //  it is read from its end on,
+    size_t least;                       //  to here
+} block_data_range_t;
+
+//  For reads of data sets of one cache: where its threads put what they have read.  NULL: they cannot be
+//  beside others, for lack of threads, memory or descriptors.
+block_queue_t *block_data_queue (const block_data_t *self);
+//  Reads as block_data_read and block_data_read_owned do, without a wait for the disk: true, and the range is
+//  lent until it is taken or dropped, but its memory is not touched meanwhile.  False: the answer is here.
+//  queue NULL: waits.
+bool block_data_begin (block_queue_t *queue, block_data_range_t *range);
+//  One that has its answer; NULL: none.  Never waits.
+block_data_range_t *block_data_take (block_queue_t *queue);
 //  For another server (peers.h), which checks them itself: all of the range with its checksums, one for each
 //  unit.  False: not all of it is here.
 bool block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums);

@@ -26,8 +26,8 @@ enum {
     BREAK_POLL_MS = 10
 };
 
-_Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 1,
-    "an entry for every request in flight and one for the wake");
+_Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 2,
+    "an entry for every request in flight, one for the wake and one for looks");
 
 typedef struct {
     reader_request_t *first, *last;
@@ -46,13 +46,17 @@ struct reader {
     //  owner only
     char mode [96];
     uint32_t depth;
-    uint32_t in_flight;                 //  begun and not done
+    uint32_t in_flight;                 //  begun and not done, without those that are looked for
     reader_list_t waiting, done;
+    reader_looks_t *looks;              //  on the local disk
+    reader_list_t missed;               //  were looked for, and are not there
+    bool is_cancelled;                  //  what is looked for now is not read elsewhere
     //  the ring, if there is one
     bool has_ring;
     bool files_registered;
     bool wake_armed;                    //  a poll of wake_descriptor is in the ring
     bool woken;
+    bool looks_armed;                   //  as is one of the looks' descriptor
     int wake_descriptor;                //  -1: none so far
     unsigned int failed_submissions;    //  in a row
     struct io_uring ring;
@@ -93,15 +97,21 @@ s_file (const reader_t *self, const reader_request_t *request)
     return request->kind == READER_RANGE? &self->files [request->file]: NULL;
 }
 
+//  It is in flight from now on.
+static void
+s_fly (reader_t *self, reader_request_t *request)
+{
+    self->in_flight++;
+    request->in_flight = self->in_flight;
+    request->progress.began_ns = clock_now_ns ();
+}
+
 reader_request_t *
 reader_begin (reader_t *self)
 {
     reader_request_t *request = s_first (&self->waiting);
-    if (request) {
-        self->in_flight++;
-        request->in_flight = self->in_flight;
-        request->progress.began_ns = clock_now_ns ();
-    }
+    if (request)
+        s_fly (self, request);
     return request;
 }
 
@@ -119,14 +129,57 @@ reader_finish (reader_t *self, reader_request_t *request)
 
 //  -- operations
 
-//  True: carry out the request's first operation; false: it is done already.
+//  Looks for it on the local disk.  True: that is under way.
+static bool
+s_look (reader_t *self, reader_request_t *request)
+{
+    reader_look_t *look = &request->progress.look;
+    look->user = request;
+    if (!self->has_ring)
+        reader_looks_wait (look);
+    else
+    if (reader_looks_begin (self->looks, look)) {
+        self->in_flight--;
+        return true;
+    }
+    return false;
+}
+
+//  True: carry out the request's first operation; false: it is done already, or is being looked for.
 static bool
 s_start (reader_t *self, reader_request_t *request)
 {
-    if (reader_step_begin (request, s_file (self, request)))
-        return true;
-    reader_finish (self, request);
-    return false;
+    reader_file_t *file = s_file (self, request);
+    bool goes_on = reader_step_begin (request, file);
+    if (goes_on && request->progress.step == READER_LOOK) {
+        if (s_look (self, request))
+            return false;
+        goes_on = reader_step_looked (request, file);
+    }
+    if (!goes_on)
+        reader_finish (self, request);
+    return goes_on;
+}
+
+//  What was looked for is done, or waits until it may be read.
+static void
+s_take_looks (reader_t *self)
+{
+    reader_look_t *look;
+    while ((look = reader_looks_take (self->looks))) {
+        reader_request_t *request = look->user;
+        if (!reader_step_looked (request, s_file (self, request))) {
+            self->in_flight++;
+            reader_finish (self, request);
+        }
+        else
+        if (self->is_cancelled) {
+            request->rc = -ECANCELED;
+            s_append (&self->done, request);
+        }
+        else
+            s_append (&self->missed, request);
+    }
 }
 
 //  True: carry out the next one.  The ring is told if a registered file was replaced.
@@ -181,11 +234,32 @@ s_run_plain (reader_t *self, reader_request_t *request)
     reader_finish (self, request);
 }
 
+//  Of a ring that was lost: what is still looked for.  False: nothing is.
+static bool
+s_wait_for_looks (reader_t *self, int wake_descriptor)
+{
+    if (reader_looks_under_way (self->looks) == 0)
+        return false;
+    struct pollfd items [] = { { .fd = reader_looks_descriptor (self->looks), .events = POLLIN },
+        { .fd = wake_descriptor, .events = POLLIN } };
+    poll (items, 2, -1);                //  passes over a descriptor of -1
+    s_take_looks (self);
+    return true;
+}
+
 //  Reads the waiting requests here, one after the other.
 static void
 s_wait_plain (reader_t *self, int wake_descriptor)
 {
-    reader_request_t *request = reader_begin (self);
+    reader_request_t *request = s_first (&self->missed);
+    if (request) {
+        s_fly (self, request);
+        s_run_plain (self, request);
+        return;
+    }
+    if (s_wait_for_looks (self, wake_descriptor))
+        return;
+    request = reader_begin (self);
     if (!request) {
         struct pollfd item = { .fd = wake_descriptor, .events = POLLIN };
         if (wake_descriptor >= 0)
@@ -205,10 +279,11 @@ s_wait_plain (reader_t *self, int wake_descriptor)
 //  failure modes:  no ring at birth: s_open_ring says why.  A submission refused for lack of memory is
 //                  retried.  If it is refused for another reason, or for too long, the ring is given up: the
 //                  reader waits for the kernel's operations, and does all others by system calls.
-//  on close:       at most the poll of the wake descriptor is in flight, which ends with the ring.
+//  on close:       at most the polls of the wake descriptor and of looks are in flight, which end with the
+//                  ring.
 //
 //  Every request in flight has at most one operation in the ring, and user data names it; the wake's poll has
-//  0.
+//  0, and that of the looks has these.
 
 //  -- ring: life
 
@@ -357,20 +432,35 @@ s_arm_wake (reader_t *self, int descriptor)
     self->wake_armed = true;
 }
 
+static void
+s_arm_looks (reader_t *self)
+{
+    if (self->looks_armed || reader_looks_under_way (self->looks) == 0)
+        return;
+    struct io_uring_sqe *entry = s_entry (self);
+    io_uring_prep_poll_add (entry, reader_looks_descriptor (self->looks), POLLIN);
+    io_uring_sqe_set_data (entry, self->looks);
+    self->looks_armed = true;
+}
+
 
 //  -- ring: completions
 
-//  The next one: true, and *request_p NULL for the wake's.
+//  The next one: true, and *request_p NULL for the polls'.
 static bool
 s_completion (reader_t *self, reader_request_t **request_p, int *result_p)
 {
     struct io_uring_cqe *completion;
     if (io_uring_peek_cqe (&self->ring, &completion) != 0)
         return false;
-    *request_p = io_uring_cqe_get_data (completion);
+    void *data = io_uring_cqe_get_data (completion);
+    bool is_look = data == self->looks;
+    *request_p = is_look? NULL: data;
     *result_p = completion->res;
     io_uring_cqe_seen (&self->ring, completion);
-    if (!*request_p) {
+    if (is_look)
+        self->looks_armed = false;
+    if (!data) {
         self->wake_armed = false;
         self->woken = true;             //  an error too: the caller looks for itself
     }
@@ -391,17 +481,23 @@ s_reap (reader_t *self)
         else
             reader_finish (self, request);
     }
+    s_take_looks (self);
 }
 
 static void
 s_fill (reader_t *self)
 {
-    while (self->in_flight < self->depth && self->waiting.count > 0) {
-        reader_request_t *request = reader_begin (self);
-        if (!s_start (self, request))
-            break;                      //  pinned: reads go on between copies
+    reader_request_t *request;
+    while (self->in_flight < self->depth && (request = s_first (&self->missed))) {
+        s_fly (self, request);
         s_prepare (self, request);
     }
+    size_t done = self->done.count;
+    //  One that is done at once was pinned or in the page cache: reads go on between copies.
+    while (self->in_flight + self->missed.count < self->depth && reader_looks_have_room (self->looks)
+        && self->done.count == done && (request = reader_begin (self)))
+        if (s_start (self, request))
+            s_prepare (self, request);
 }
 
 
@@ -416,7 +512,7 @@ s_not_taken (reader_t *self)
     for (unsigned int left = io_uring_sq_ready (&self->ring); left > 0; left--) {
         struct io_uring_sqe *entry = &queue->sqes [(queue->sqe_tail - left) & queue->ring_mask];
         reader_request_t *request = (reader_request_t *) (uintptr_t) entry->user_data;
-        if (request)
+        if (request && entry->user_data != (uintptr_t) self->looks)
             s_append (&list, request);
     }
     return list;
@@ -484,8 +580,9 @@ s_wait_ring (reader_t *self, int wake_descriptor)
     s_fill (self);
     if (wakes)
         s_arm_wake (self, wake_descriptor);
-    while (self->has_ring && (self->in_flight > 0 || wakes) && self->done.count == 0
-        && !(wakes && self->woken)) {
+    while (self->has_ring && (self->in_flight > 0 || reader_looks_under_way (self->looks) > 0 || wakes)
+        && self->done.count == 0 && !(wakes && self->woken)) {
+        s_arm_looks (self);
         s_enter (self, true);
         if (self->has_ring) {
             s_reap (self);
@@ -508,6 +605,11 @@ reader_new (reader_t **self_p, const reader_options_t *options)
     reader_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
+    self->looks = reader_looks_new ();
+    if (!self->looks) {
+        free (self);
+        return -ENOMEM;
+    }
     self->magic = READER_MAGIC;
     self->depth = options->depth;
     self->no_direct = options->no_direct;
@@ -524,8 +626,10 @@ reader_new (reader_t **self_p, const reader_options_t *options)
         int rc = self->backend->open (&self->backend_state, self, options);
         if (rc == 0)
             *self_p = self;
-        else
+        else {
+            reader_looks_destroy (&self->looks);
             free (self);
+        }
         return rc;
     }
     int rc = options->no_ring? -ECANCELED: s_open_ring (self);
@@ -546,10 +650,11 @@ reader_destroy (reader_t **self_p)
     if (!self)
         return;
     assert (self->magic == READER_MAGIC);
-    assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
+    assert (reader_pending (self) == 0 && self->done.count == 0);
     s_close_ring (self);
     if (self->backend)
         self->backend->close (self->backend_state);
+    reader_looks_destroy (&self->looks);
     //  A reader with another reader's files leaves closing to that one.
     for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
         if (self->files [file].descriptor >= 0)
@@ -704,6 +809,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->pinned_bytes = 0;
     request->gets = request->slow_gets = 0;
     request->in_flight = 0;
+    self->is_cancelled = false;
     request->progress = (reader_progress_t) { .descriptor = -1 };
     s_append (&self->waiting, request);
 }
@@ -739,7 +845,8 @@ void
 reader_cancel (reader_t *self)
 {
     reader_request_t *request;
-    while ((request = s_first (&self->waiting))) {
+    self->is_cancelled = true;
+    while ((request = s_first (&self->waiting)) || (request = s_first (&self->missed))) {
         request->rc = -ECANCELED;
         s_append (&self->done, request);
     }
@@ -756,7 +863,9 @@ reader_is_direct (const reader_t *self, uint32_t file)
 size_t
 reader_pending (const reader_t *self)
 {
-    return self->in_flight + self->waiting.count;
+    bool has_own = !self->backend;      //  what a back end looks for is in flight
+    return self->in_flight + self->waiting.count + self->missed.count
+        + (has_own? reader_looks_under_way (self->looks): 0);
 }
 
 void
@@ -778,6 +887,12 @@ reader_is_concurrent (const reader_t *self)
     return self->has_ring || self->backend;
 }
 
+uint32_t
+reader_local_depth (const reader_t *self)
+{
+    return reader_looks_depth (self->looks);
+}
+
 
 //  -- for back ends
 
@@ -797,6 +912,12 @@ bool
 reader_has_done (const reader_t *self)
 {
     return self->done.count > 0;
+}
+
+reader_looks_t *
+reader_looks (const reader_t *self)
+{
+    return self->looks;
 }
 
 reader_file_t *

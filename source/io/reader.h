@@ -44,6 +44,7 @@
 #include "catalogue.h"
 #include "cluster.h"
 #include "pins.h"
+#include "reader_looks.h"
 #include "store.h"
 
 typedef struct reader reader_t;
@@ -70,6 +71,7 @@ typedef struct {
     size_t unpinned_begin, unpinned_end;        //  RANGE with pins: what was not pinned
     size_t done;                        //  bytes, from the beginning of the memory
     uint64_t began_ns;
+    reader_look_t look;                 //  on the local disk
 } reader_progress_t;
 
 typedef struct reader_request {
@@ -102,8 +104,8 @@ typedef struct reader_request {
                                         //  how long they took, each by itself
     uint32_t gets, slow_gets;           //  of a store: how often it was asked; of these, given up as far
                                         //  slower than others
-    uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, itself
-                                        //  included
+    uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, or to the
+                                        //  store, itself included
     //  the reader's
     struct reader_request *next;
     reader_progress_t progress;
@@ -112,7 +114,9 @@ typedef struct reader_request {
 typedef struct {
     uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX.  On a store
                                         //  the bytes still to come count: a request that has half of its
-                                        //  bytes is half a request, and at most twice `depth` are in flight
+                                        //  bytes is half a request, and at most twice `depth` are in flight.
+                                        //  Those that are looked for on the local disk are beside these, as
+                                        //  many as that disk can use (reader_looks.h)
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
@@ -158,7 +162,8 @@ void reader_wait (reader_t *self, int wake_descriptor);
 reader_request_t *reader_take (reader_t *self);
 //  In flight or waiting.
 size_t reader_pending (const reader_t *self);
-//  Ends requests that are not in flight yet, and of a store those that are as well, with -ECANCELED.
+//  Ends requests that are not in flight yet, and of a store those that are as well, with -ECANCELED.  One
+//  that is being looked for on the local disk ends so if it is not there.
 void reader_cancel (reader_t *self);
 //  Changes how many are in flight at once, from now on.
 void reader_set_depth (reader_t *self, uint32_t depth);
@@ -168,6 +173,8 @@ void reader_set_depth (reader_t *self, uint32_t depth);
 const char *reader_mode (const reader_t *self);
 //  Whether many reads are under way at once: there is a ring, or a store.
 bool reader_is_concurrent (const reader_t *self);
+//  How many reads of the local disk may be under way at once; 0: none has been so far.  Any thread.
+uint32_t reader_local_depth (const reader_t *self);
 
 
 //  ---- what reads in place of files
@@ -198,6 +205,8 @@ void reader_finish (reader_t *self, reader_request_t *request);
 uint32_t reader_in_flight (const reader_t *self);
 uint32_t reader_depth (const reader_t *self);
 bool reader_has_done (const reader_t *self);
+//  What it looks for on the local disk; lent.
+reader_looks_t *reader_looks (const reader_t *self);
 //  A file or an object that was added; lent.
 struct reader_file *reader_file (const reader_t *self, uint32_t file);
 

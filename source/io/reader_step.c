@@ -172,57 +172,44 @@ s_is_file_pinned (reader_request_t *request)
 }
 
 
-//  Copies what is on the local disk of what a range has to read; the rest is whole units.  False: there is
-//  none.
+//  Where what a range has to read is looked for on the local disk: whole units.  False: nowhere.
 static bool
-s_look_on_disk (reader_request_t *request, const reader_file_t *file)
+s_begin_look (reader_request_t *request, const reader_file_t *file)
 {
     enum { UNIT = BLOCK_DATA_UNIT_BYTES };
     reader_progress_t *progress = &request->progress;
     block_data_t *blocks = file->blocks.data;
     uint64_t place = s_place (request), left = file->bytes - place;
     if (!blocks || block_data_is_aside (blocks) || place + progress->end > file->bytes)
-        return true;
+        return false;
     size_t begin = progress->begin / UNIT * UNIT, end = (progress->end + UNIT - 1) / UNIT * UNIT;
     end = end < left? end: (size_t) left;
-    uint64_t began_ns = clock_now_ns ();
-    block_data_gap_t gap = { .begin = 0, .end = end - begin };
-    if (!request->is_afresh)
-        gap = block_data_read (blocks, file->blocks.begin + place + begin, end - begin, request->memory
-            + begin);
     progress->is_kept = true;
-    progress->unpinned_begin = begin;
-    progress->unpinned_end = end;
-    progress->begin = progress->done = begin + gap.begin;
-    progress->end = begin + gap.end;
-    request->cached_bytes = end - begin - (gap.end - gap.begin);
-    request->cached_ns = clock_now_ns () - began_ns;
-    progress->began_ns = clock_now_ns ();
-    return gap.begin < gap.end;
+    progress->unpinned_begin = progress->begin = progress->done = begin;
+    progress->unpinned_end = progress->end = end;
+    progress->look.range = (block_data_range_t) { .data = blocks, .bytes = end - begin,
+        .offset = file->blocks.begin + place + begin, .memory = request->memory + begin };
+    return !request->is_afresh;
 }
 
-//  Copies a sample's file if all of it is on the local disk, where the rest of another one is not (for the
-//  same reason as above).
+//  Where a sample's file is looked for on the local disk.  All of it is there, or what is there is of no use
+//  (for the same reason as above).  False: nowhere.
 static bool
-s_is_file_on_disk (reader_request_t *request)
+s_begin_file_look (reader_request_t *request)
 {
     const catalogue_t *catalogue = request->catalogue;
     int rc;
     block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
     size_t bytes = s_file_bytes (request);
-    uint64_t began_ns = clock_now_ns (), place = blocks? catalogue_place (catalogue, request->id,
-        request->field): CATALOGUE_NO_PLACE;
+    uint64_t place = blocks? catalogue_place (catalogue, request->id, request->field): CATALOGUE_NO_PLACE;
     if (place == CATALOGUE_NO_PLACE || block_data_is_aside (blocks))
         return false;
     if (request->is_afresh)
         block_data_drop (blocks, place, bytes);
-    else
-    if (block_data_read_owned (blocks, catalogue_owner (catalogue, request->id, request->field), place, bytes,
-        request->buffer->bytes))
-        request->cached_bytes = bytes;
-    request->cached_ns = clock_now_ns () - began_ns;
-    request->progress.began_ns = clock_now_ns ();
-    return request->cached_bytes > 0;
+    request->progress.look.range = (block_data_range_t) { .data = blocks, .offset = place, .bytes = bytes,
+        .owner = catalogue_owner (catalogue, request->id, request->field),
+        .memory = request->buffer->bytes };
+    return !request->is_afresh;
 }
 
 //  Whether what has been read of a file may be kept: it is the one that the catalogue has.
@@ -255,12 +242,13 @@ s_begin_file (reader_request_t *request)
     request->rc = bytes > 0? catalogue_make_room (request->buffer, bytes): 0;
     if (request->rc)
         return false;
-    if ((s_may_be_pinned (request, NULL, bytes) && s_is_file_pinned (request))
-    ||  (bytes > 0 && s_is_file_on_disk (request))) {
+    if (s_may_be_pinned (request, NULL, bytes) && s_is_file_pinned (request)) {
         request->buffer->size = bytes;
         return false;
     }
-    request->progress.step = request->is_afresh? READER_REOPEN: READER_OPEN;
+    request->progress.step = bytes > 0 && s_begin_file_look (request)? READER_LOOK: request->is_afresh?
+        READER_REOPEN: READER_OPEN;
+    request->progress.began_ns = clock_now_ns ();
     return true;
 }
 
@@ -273,15 +261,33 @@ reader_step_begin (reader_request_t *request, reader_file_t *file)
         request->progress.end = request->skip + request->bytes;
         if (s_may_be_pinned (request, file, request->progress.end) && !s_look_at_pins (request))
             return false;
-        if (!s_look_on_disk (request, file))
-            return false;
-        request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
+        request->progress.step = s_begin_look (request, file)? READER_LOOK: request->is_afresh?
+            READER_REOPEN: READER_READ;
         if (request->is_afresh && !atomic_load (&file->direct))
             posix_fadvise (file->descriptor, (off_t) request->offset, (off_t) request->bytes,
                 POSIX_FADV_DONTNEED);
         return true;
     }
     return s_begin_file (request);
+}
+
+bool
+reader_step_looked (reader_request_t *request, reader_file_t *file)
+{
+    reader_progress_t *progress = &request->progress;
+    const block_data_gap_t *gap = &progress->look.range.gap;
+    request->cached_bytes = progress->look.range.bytes - (gap->end - gap->begin);
+    request->cached_ns = progress->look.nanoseconds;
+    progress->began_ns = clock_now_ns ();
+    progress->step = file? READER_READ: READER_OPEN;
+    if (file) {
+        progress->begin = progress->done = progress->unpinned_begin + gap->begin;
+        progress->end = progress->unpinned_begin + gap->end;
+    }
+    bool goes_on = gap->begin < gap->end;
+    if (!goes_on && !file)
+        request->buffer->size = s_file_bytes (request);
+    return goes_on;
 }
 
 const char *

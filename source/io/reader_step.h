@@ -4,16 +4,18 @@
  *      a range     READ (until all is there)
  *      a file      OPEN, READ (until all is there; none for an empty file), CLOSE
  *      afresh      REOPEN before these
+ *      kept        LOOK before these: on the local disk; none of these if all is there
  *      all pinned  none
  *
- *  reader.c carries the operations out.  No system call that may wait for a disk is made here.
+ *  reader.c carries the operations out.  Only where what was read is kept on the local disk, or given up
+ *  there, are system calls made here that may wait for a disk.
  */
 #ifndef READER_STEP_H
 #define READER_STEP_H
 #include <stdatomic.h>
 #include "reader.h"
 
-typedef enum { READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
+typedef enum { READER_LOOK, READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
 
 //  A file of ranges, or an object of a store.
 typedef struct reader_file {
@@ -38,9 +40,11 @@ typedef struct {
 
 //  True: there is an operation to carry out; false: done, with rc.
 bool reader_step_begin (reader_request_t *request, reader_file_t *file);
-//  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every
-//  result of the ring and of a system call passes through here.
+//  The operation under way, no LOOK, had this result, >= 0 or -errno.  True: there is another to carry out.
+//  Every result of the ring and of a system call passes through here.
 bool reader_step_advance (reader_request_t *request, reader_file_t *file, int result);
+//  LOOK: the look in the request's progress has its answer.  As reader_step_begin.
+bool reader_step_looked (reader_request_t *request, reader_file_t *file);
 //  READ: what to read now.
 reader_read_t reader_step_read (reader_request_t *request, const reader_file_t *file);
 int reader_step_descriptor (const reader_request_t *request, const reader_file_t *file);

@@ -12,9 +12,8 @@
 //  A block that is being read to be kept is not asked for twice: other parts of it wait, and look on the
 //  local disk again.  A transfer that breaks is begun again for what is missing.
 //
-//  The thread that moves the transfers waits for the cache, for a bounded time (block_cache.h).  A local disk
-//  gives some MiB in milliseconds, and the sockets' buffers hold what comes meanwhile.  Asking for many
-//  ranges at once would win only where the disk is slower than the store.
+//  What has to be read of the local disk is under way beside the transfers (reader_looks.h).  The thread that
+//  moves these waits only for what is written there, for a bounded time (block_cache_threads.h).
 
 #include "reader_step.h"
 #include "catalogue_state.h"
@@ -49,6 +48,7 @@ typedef struct {
 
 typedef enum {
     PART_FREE,
+    PART_DISK,                          //  it is looked for on the local disk
     PART_STORE,                         //  a transfer
     PART_PEER,                          //  a question to its home
     PART_WAITS                          //  another part of its block is being read to be kept
@@ -59,6 +59,8 @@ typedef struct {
     range_t *range;
     transfer_t transfer;
     peer_question_t question;
+    reader_look_t look;
+    bool is_stale;                      //  something of its block was kept since it began to look
     bool is_kept;                       //  what comes of the store
     uint32_t tries;
     uint64_t began_ns;                  //  of the transfer
@@ -71,9 +73,11 @@ typedef struct {
     range_t *ranges;                    //  RANGES_MAX of them
     part_t *parts;                      //  as many
     size_t parts_busy, fetches_busy;
+    uint32_t looking;                   //  requests' parts on the local disk
 } store_reader_t;
 
-_Static_assert ((int) PEERS_DESCRIPTORS_MAX < (int) TRANSFERS_DESCRIPTORS_MAX, "one more wakes the reader");
+_Static_assert ((int) PEERS_DESCRIPTORS_MAX + 2 <= (int) TRANSFERS_DESCRIPTORS_MAX,
+    "one more wakes the reader, and one is the looks'");
 _Static_assert ((int) READER_DEPTH_MAX <= (int) PEERS_QUESTIONS_MAX, "each part may be a question");
 
 static void
@@ -209,19 +213,40 @@ s_is_being_read (const store_reader_t *self, const part_t *part)
     return false;
 }
 
-//  Narrows the transfer to what is not on the local disk: to nothing if all is there.
+//  The look has its answer: narrows the transfer to what is not on the local disk; to nothing if all is
+//  there.
 static void
-s_look_on_disk (const range_t *range, transfer_t *transfer)
+s_narrow (part_t *part)
 {
-    const reader_blocks_t *blocks = &range->blocks;
-    uint64_t began_ns = clock_now_ns ();
-    block_data_gap_t gap = block_data_read (blocks->data, blocks->begin + transfer->offset, transfer->bytes,
-        transfer->memory);
-    transfer->offset += gap.begin;
-    transfer->memory += gap.begin;
-    transfer->bytes = gap.end - gap.begin;
-    if (range->request)
-        range->request->cached_ns += clock_now_ns () - began_ns;
+    const block_data_gap_t *gap = &part->look.range.gap;
+    transfer_t *transfer = &part->transfer;
+    reader_request_t *request = part->range->request;
+    transfer->offset += gap->begin;
+    transfer->memory += gap->begin;
+    transfer->bytes = gap->end - gap->begin;
+    if (request)
+        request->cached_ns += part->look.nanoseconds;
+    //  The time of a read is the store's alone.
+    if (request && request->gets == 0)
+        request->progress.began_ns = clock_now_ns ();
+}
+
+//  True: it is under way.
+static bool
+s_look_on_disk (store_reader_t *self, part_t *part)
+{
+    const reader_blocks_t *blocks = &part->range->blocks;
+    const transfer_t *transfer = &part->transfer;
+    part->look = (reader_look_t) { .user = part, .range = { .data = blocks->data,
+        .offset = blocks->begin + transfer->offset, .bytes = transfer->bytes, .memory = transfer->memory } };
+    part->is_stale = false;
+    if (reader_looks_begin (reader_looks (self->reader), &part->look)) {
+        part->way = PART_DISK;
+        self->looking += part->range->request != NULL;
+        return true;
+    }
+    s_narrow (part);
+    return false;
 }
 
 //  Copies what is pinned of a request's range, and narrows the range to the gap.
@@ -274,8 +299,11 @@ s_trim (range_t *range, transfer_t *transfer)
 static bool
 s_begin_transfer (store_reader_t *self, part_t *part)
 {
-    if (part->range->request)
-        part->range->request->gets++;
+    reader_request_t *request = part->range->request;
+    if (request && request->gets++ == 0) {
+        uint32_t all = reader_in_flight (self->reader);
+        request->in_flight = all > self->looking? all - self->looking: 1;
+    }
     int rc = transfers_begin (self->transfers, &part->transfer);
     if (rc) {
         part->transfer.rc = rc;
@@ -341,16 +369,21 @@ s_begin_common (store_reader_t *self, part_t *part)
     return (is_asked && s_ask_home (self, part)) || s_read_store (self, part, is_home);
 }
 
+//  What is not on the local disk comes from elsewhere.  False: it is done.
+static bool
+s_begin_far (store_reader_t *self, part_t *part)
+{
+    if (part->transfer.bytes == 0)
+        return false;
+    return part->range->data == SIZE_MAX? s_read_store (self, part, true): s_begin_common (self, part);
+}
+
 //  Begins it, or begins it again after it waited.  False: it is done.
 static bool
 s_begin_part (store_reader_t *self, part_t *part)
 {
-    range_t *range = part->range;
-    if (range->blocks.data && !part->transfer.is_afresh)
-        s_look_on_disk (range, &part->transfer);
-    if (part->transfer.bytes == 0)
-        return false;
-    return range->data == SIZE_MAX? s_read_store (self, part, true): s_begin_common (self, part);
+    bool is_looked_for = part->range->blocks.data && !part->transfer.is_afresh;
+    return (is_looked_for && s_look_on_disk (self, part)) || s_begin_far (self, part);
 }
 
 //  What came has been counted: bytes of the request that neither the store nor a peer gave are the local
@@ -404,24 +437,43 @@ s_goes_on (store_reader_t *self, part_t *part)
     return part->transfer.rc == -ECONNRESET && ++part->tries < READER_TRIES && s_begin_transfer (self, part);
 }
 
-//  Parts of its block that waited look again.
+//  The part is done without anything that is under way.
+static void
+s_end_here (store_reader_t *self, part_t *part)
+{
+    range_t *range = part->range;
+    s_fail (range, part->transfer.rc);
+    s_end_part (self, part);
+    s_count_cached (range);
+    if (s_is_done (range))
+        s_finish (self, range);
+}
+
+//  Parts of its block that waited look again, as do those that are looking now.
 static void
 s_wake (store_reader_t *self, size_t data, uint64_t block)
 {
     for (size_t at = 0; at < RANGES_MAX; at++) {
         part_t *part = &self->parts [at];
-        range_t *range = part->range;
-        if (part->way != PART_WAITS || range->data != data
-            || s_block (range, &part->transfer) != block)
+        if ((part->way != PART_WAITS && part->way != PART_DISK) || part->range->data != data
+            || s_block (part->range, &part->transfer) != block)
             continue;
-        if (s_begin_part (self, part))
-            continue;
-        s_fail (range, part->transfer.rc);
-        s_end_part (self, part);
-        s_count_cached (range);
-        if (s_is_done (range))
-            s_finish (self, range);
+        part->is_stale = true;
+        if (part->way == PART_WAITS && !s_begin_part (self, part))
+            s_end_here (self, part);
     }
+}
+
+//  Its look has an answer.
+static void
+s_on_look (store_reader_t *self, part_t *part)
+{
+    self->looking -= part->range->request != NULL;
+    part->way = PART_WAITS;
+    s_narrow (part);
+    bool is_again = part->is_stale && part->transfer.bytes > 0;
+    if (part->range->rc || !(is_again? s_begin_part (self, part): s_begin_far (self, part)))
+        s_end_here (self, part);
 }
 
 //  The part has ended.  Its bytes are kept if they are good: before the peer server has the memory of a
@@ -620,6 +672,10 @@ s_cancel_store (void *state)
         part_t *part = &self->parts [at];
         if (part->way == PART_FREE)
             continue;
+        if (part->way == PART_DISK) {
+            reader_looks_drop (reader_looks (self->reader), &part->look);
+            self->looking -= part->range->request != NULL;
+        }
         if (part->way == PART_STORE)
             transfers_drop (self->transfers, &part->transfer);
         if (part->way == PART_PEER)
@@ -648,7 +704,7 @@ s_to_come (const store_reader_t *self)
     }
     for (size_t at = 0; at < RANGES_MAX; at++) {
         const part_t *part = &self->parts [at];
-        if (part->way != PART_FREE && part->range->request)
+        if (part->way != PART_FREE && part->way != PART_DISK && part->range->request)
             to_come += (double) (part->transfer.bytes - part->transfer.done)
                 / (double) part->range->whole.bytes;
     }
@@ -658,14 +714,15 @@ s_to_come (const store_reader_t *self)
 //  Answers share the link, so requests that begin together end together, and the next would all begin when
 //  nothing is on its way any more: the link would stand still for a whole latency.  So the depth counts what
 //  is still to come: a request begins whenever as much as one has come, and up to twice as many are under
-//  way.
+//  way.  Those on the local disk do not count, but no more than it can use are there.
 static bool
 s_may_start (const store_reader_t *self)
 {
-    uint32_t in_flight = reader_in_flight (self->reader), depth = reader_depth (self->reader);
-    if (in_flight < depth)
-        return true;
-    return in_flight < 2 * depth && in_flight < READER_DEPTH_MAX && s_to_come (self) <= depth - 1;
+    uint32_t all = reader_in_flight (self->reader), depth = reader_depth (self->reader),
+        in_flight = all > self->looking? all - self->looking: 0;
+    if (all >= READER_DEPTH_MAX || !reader_looks_have_room (reader_looks (self->reader)))
+        return false;
+    return in_flight < depth || (in_flight < 2 * depth && s_to_come (self) <= depth - 1);
 }
 
 //  What others wait for comes first: each fetch is for a question of theirs.
@@ -695,6 +752,8 @@ static void
 s_turn_store (void *state)
 {
     store_reader_t *self = state;
+    for (reader_look_t *look; (look = reader_looks_take (reader_looks (self->reader)));)
+        s_on_look (self, look->user);
     s_start_waiting (self);
     transfers_wait (self->transfers, NULL, 0, 0);
     for (transfer_t *transfer; (transfer = transfers_take (self->transfers));)
@@ -714,6 +773,8 @@ s_wait_store (void *state, int wake_descriptor)
     size_t count = 0;
     if (wake_descriptor >= 0)
         descriptors [count++] = wake_descriptor;
+    if (reader_looks_under_way (reader_looks (self->reader)) > 0)
+        descriptors [count++] = reader_looks_descriptor (reader_looks (self->reader));
     if (self->peers) {
         count += peers_descriptors (self->peers, descriptors + count);
         patience_ms = peers_patience_ms (self->peers);

@@ -94,7 +94,7 @@ void transfers_drop (transfers_t *self, const transfer_t *transfer);
 //  Moves all transfers on, and waits until one is done, one of the descriptors (at most
 //  TRANSFERS_DESCRIPTORS_MAX) is readable, or limit_ms are over (0: does not wait; below 0: there is no
 //  limit).  May return early.
-enum { TRANSFERS_DESCRIPTORS_MAX = 1026 };
+enum { TRANSFERS_DESCRIPTORS_MAX = 1027 };
 void transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms);
 //  One that is done; NULL: none.  Never waits.
 transfer_t *transfers_take (transfers_t *self);

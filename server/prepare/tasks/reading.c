@@ -515,7 +515,11 @@ uint32_t
 reading_depth (const reading_t *self)
 {
     uint32_t depth = atomic_load (&self->depth);
-    return s_has_ring (self) || self->running > depth? depth: (uint32_t) self->running;
+    if (!s_has_ring (self))
+        return self->running > depth? depth: (uint32_t) self->running;
+    //  Reads of the local disk are beside the others, and may be all there are.
+    uint32_t local = reader_local_depth (self->workers [0].reader);
+    return local > depth? local: depth;
 }
 
 void

@@ -26,7 +26,7 @@
 
 enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 300, BYTES = UNITS * UNIT - 1000, ERROR_BYTES = 600,
-    CALLERS = 12,                       //  more than the cache has threads
+    CALLERS = BLOCK_CACHE_THREADS_MAX + 4,
     QUICK_MS = 1, SHORT_MS = 4, LONG_MS = 40, PATIENT_MS = 1000,        //  slices
     LATE_MS = 7,                        //  nearly two SHORT_MS
     LATE_ANSWERS = 200,                 //  after some fifteen the cache is aside

@@ -142,7 +142,7 @@ test_calls_sweep (void **state)
         assert_true (nth < 500);
     for (unsigned int nth = 1; s_live_through (*state, false, nth, EAGAIN, false); nth++)
         assert_true (nth < 500);
-    for (unsigned int nth = 6; nth < 12; nth++)         //  each takes as long as a kernel without memory is
+    for (unsigned int nth = 7; nth < 13; nth++)         //  each takes as long as a kernel without memory is
                                                         //  borne with
         s_live_through (*state, false, nth, EAGAIN, true);
 }
@@ -171,7 +171,7 @@ test_ring_refused (void **state)
 {
     play_world_t *world = *state;
     reader_t *reader;
-    fault_arm (2, EPERM, false);                        //  after the reader's own memory
+    fault_arm (3, EPERM, false);                        //  after the reader's own memory
     assert_int_equal (reader_new (&reader, &(reader_options_t) { .depth = 1 }), 0);
     assert_true (fault_disarm ());
     assert_string_equal (reader_mode (reader), "preadv (io_uring: Operation not permitted)");

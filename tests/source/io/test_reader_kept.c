@@ -1,12 +1,13 @@
 //  The reader over the cache on the local disk, with pins in front of it or without: the right bytes, only
 //  what is in neither is read, and what was read is kept; in every mode that the machine offers, whatever the
-//  disk does.
+//  disk does.  What threads read of the local disk is beside all else, and the local disk may hang.
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/uio.h>
 #include "effort.h"
 #include "reader_play.h"
 #include "seed.h"
@@ -15,6 +16,10 @@ enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = (PLAY_FILE_BYTES + UNIT - 1) / UNIT, FILE_ROOM = UNITS * UNIT,
     RANGES_MAX = 32, CACHE_BYTES = 64 << 20, ERROR_BYTES = 600
 };
+
+//  What a test is run with.  Threads: nothing of the cache lies in the page cache.
+enum { WITH_NOTHING, WITH_PINS, WITH_THREADS, WITH_BOTH, WAYS };
+enum { PATIENT_MS = 100000, QUICK_MS = 1, RING_MODES = 2, TOGETHER = 8 };
 
 //  A cache with both files and the samples, and pins of the files.
 typedef struct {
@@ -29,6 +34,68 @@ typedef struct {
 
 static uint64_t s_random;
 
+
+//  -- the local disk
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_held;                       //  reads of what is kept wait; those of checksums pass
+    bool is_cold;                       //  nothing lies in the page cache
+    size_t waiting;
+} s_disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+ssize_t __real_pread (int descriptor, void *memory, size_t bytes, off_t offset);
+ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
+ssize_t __real_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags);
+ssize_t __wrap_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags);
+
+ssize_t
+__wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    if (bytes >= UNIT) {
+        pthread_mutex_lock (&s_disk.lock);
+        s_disk.waiting++;
+        pthread_cond_broadcast (&s_disk.changed);
+        while (s_disk.is_held)
+            pthread_cond_wait (&s_disk.changed, &s_disk.lock);
+        s_disk.waiting--;
+        pthread_mutex_unlock (&s_disk.lock);
+    }
+    return __real_pread (descriptor, memory, bytes, offset);
+}
+
+ssize_t
+__wrap_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags)
+{
+    if (flags & RWF_NOWAIT && s_disk.is_cold) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_preadv2 (descriptor, parts, count, offset, flags);
+}
+
+static void
+s_hold (bool is_held)
+{
+    pthread_mutex_lock (&s_disk.lock);
+    s_disk.is_held = is_held;
+    pthread_cond_broadcast (&s_disk.changed);
+    pthread_mutex_unlock (&s_disk.lock);
+}
+
+static void
+s_wait_for_readers (size_t count)
+{
+    pthread_mutex_lock (&s_disk.lock);
+    while (s_disk.waiting < count)
+        pthread_cond_wait (&s_disk.changed, &s_disk.lock);
+    pthread_mutex_unlock (&s_disk.lock);
+}
+
+
+//  -- what the tests share
+
 static void
 s_open_catalogue (kept_t *self)
 {
@@ -41,13 +108,19 @@ s_open_catalogue (kept_t *self)
 }
 
 static kept_t
-s_begin (const play_world_t *world, bool has_pins)
+s_begin (const play_world_t *world, size_t way)
 {
+    bool has_pins = way == WITH_PINS || way == WITH_BOTH, has_threads = way >= WITH_THREADS;
     static unsigned number;
     kept_t self = { .world = world };
     char error [ERROR_BYTES];
     snprintf (self.folder, sizeof self.folder, "%.60s/cache-%u", world->scratch.path, number++);
-    if (block_cache_open (&self.cache, self.folder, CACHE_BYTES, error, sizeof error))
+    block_cache_threads_t *threads = has_threads? block_cache_threads_new (): NULL;
+    assert_true (threads || !has_threads);
+    if (threads)
+        block_cache_threads_set_slice (threads, PATIENT_MS);
+    s_disk.is_cold = has_threads;
+    if (block_cache_open_by (&self.cache, &threads, self.folder, CACHE_BYTES, error, sizeof error))
         fail_msg ("%s", error);
     block_data_key_t key = { { 0, 0 } };
     block_data_key_add (&key, "files", "1", PLAY_FILES);
@@ -175,9 +248,9 @@ test_only_what_is_nowhere_is_read (void **state)
 {
     s_random = test_seed ();
     print_message ("seed %" PRIu64 "\n", s_random);
-    for (size_t mode = 0; mode < 2 * PLAY_MODE_COUNT; mode++)
+    for (size_t mode = 0; mode < WAYS * PLAY_MODE_COUNT; mode++)
         for (int round = 0; round < EFFORT (40); round++) {
-            kept_t kept = s_begin (*state, mode >= PLAY_MODE_COUNT);
+            kept_t kept = s_begin (*state, mode / PLAY_MODE_COUNT);
             reader_t *reader = s_reader (*state, &kept, mode % PLAY_MODE_COUNT, 4);
             for (uint64_t runs = test_below (&s_random, 6); runs > 0; runs--) {
                 size_t unit = s_unit (), other = s_unit ();
@@ -216,8 +289,8 @@ test_many_at_once (void **state)
 {
     s_random = test_seed ();
     print_message ("seed %" PRIu64 "\n", s_random);
-    for (size_t mode = 0; mode < 2 * PLAY_MODE_COUNT; mode++) {
-        kept_t kept = s_begin (*state, mode >= PLAY_MODE_COUNT);
+    for (size_t mode = 0; mode < WAYS * PLAY_MODE_COUNT; mode++) {
+        kept_t kept = s_begin (*state, mode / PLAY_MODE_COUNT);
         reader_t *reader = s_reader (*state, &kept, mode % PLAY_MODE_COUNT, 8);
         static play_item_t items [RANGES_MAX];
         for (int round = 0; reader && round < EFFORT (20); round++) {
@@ -247,9 +320,9 @@ test_many_at_once (void **state)
 static void
 test_afresh_replaces_what_is_kept (void **state)
 {
-    for (size_t mode = 0; mode < PLAY_MODE_COUNT; mode++) {
-        kept_t kept = s_begin (*state, false);
-        reader_t *reader = s_reader (*state, &kept, mode, 4);
+    for (size_t mode = 0; mode < 2 * PLAY_MODE_COUNT; mode++) {
+        kept_t kept = s_begin (*state, mode < PLAY_MODE_COUNT? WITH_NOTHING: WITH_THREADS);
+        reader_t *reader = s_reader (*state, &kept, mode % PLAY_MODE_COUNT, 4);
         s_keep (&kept, 0, 0, UNITS, true);
         for (int turn = 0; reader && turn < 3; turn++) {
             play_item_t item = { 0 };
@@ -288,9 +361,9 @@ static void
 test_files (void **state)
 {
     play_world_t *world = *state;
-    for (size_t mode = 0; mode < PLAY_MODE_COUNT; mode += 2) {
-        kept_t kept = s_begin (world, false);
-        reader_t *reader = s_reader (world, &kept, mode, 4);
+    for (size_t mode = 0; mode < 2 * PLAY_MODE_COUNT; mode += 2) {
+        kept_t kept = s_begin (world, mode < PLAY_MODE_COUNT? WITH_NOTHING: WITH_THREADS);
+        reader_t *reader = s_reader (world, &kept, mode % PLAY_MODE_COUNT, 4);
         char path [PATH_MAX];
         for (int turn = 0; reader && turn < 5; turn++) {
             if (turn == 0)
@@ -327,10 +400,10 @@ test_faults (void **state)
 {
     play_world_t *world = *state;
     static const int results [] = { PLAY_HALF, PLAY_NOTHING, -EIO, -EINTR, -EINVAL, -ENOMEM, -ESTALE };
-    for (size_t mode = 0; mode < 2 * PLAY_MODE_COUNT; mode++)
+    for (size_t mode = 0; mode < WAYS * PLAY_MODE_COUNT; mode++)
         for (size_t result = 0; result < sizeof results / sizeof *results; result++)
             for (unsigned int nth = 1, struck = 1; struck; nth++) {
-                kept_t kept = s_begin (world, mode >= PLAY_MODE_COUNT);
+                kept_t kept = s_begin (world, mode / PLAY_MODE_COUNT);
                 reader_t *reader = s_reader (world, &kept, mode % PLAY_MODE_COUNT, 3);
                 struck = reader != NULL;
                 s_keep (&kept, 0, 5, 3, false);
@@ -358,6 +431,154 @@ test_faults (void **state)
             }
 }
 
+//  Ranges of file 0, of which all is kept, and of file 1, of which only the begin of each is.
+static void
+s_submit_together (reader_t *reader, const kept_t *kept, play_item_t items [TOGETHER])
+{
+    for (size_t index = 0; index < TOGETHER; index++) {
+        uint32_t file = index % 2;
+        items [index] = (play_item_t) { .out = false };
+        s_range (&items [index], kept, file, index * 8 * UNIT + 100, 6 * UNIT);
+        play_submit (reader, &items [index]);
+    }
+    assert_null (reader_take (reader));         //  they begin
+}
+
+static void
+s_keep_together (const kept_t *kept, bool is_wrong)
+{
+    s_keep (kept, 0, 0, UNITS, is_wrong);
+    for (size_t index = 1; index < TOGETHER; index += 2)
+        s_keep (kept, 1, index * 8, 3, is_wrong);
+}
+
+static void
+s_free_together (play_item_t items [TOGETHER])
+{
+    for (size_t index = 0; index < TOGETHER; index++) {
+        assert_false (items [index].out);
+        play_free (&items [index]);
+    }
+}
+
+//  Guards: reads of the local disk are there together, more of them than the source's depth, and what is not
+//  there is read of the source afterwards.
+static void
+test_reads_of_the_local_disk_are_together (void **state)
+{
+    for (size_t mode = 0; mode < RING_MODES; mode++) {
+        kept_t kept = s_begin (*state, WITH_THREADS);
+        reader_t *reader = s_reader (*state, &kept, mode, 2);
+        play_item_t items [TOGETHER];
+        s_keep_together (&kept, false);
+        if (reader) {
+            assert_int_equal (reader_local_depth (reader), 0);
+            s_hold (true);
+            s_submit_together (reader, &kept, items);
+            s_wait_for_readers (TOGETHER);
+            assert_null (reader_take (reader));
+            assert_int_equal (reader_pending (reader), TOGETHER);
+            assert_true (reader_local_depth (reader) >= TOGETHER);
+            s_hold (false);
+            assert_int_equal (play_finish (reader), 0);
+            for (size_t index = 0; index < TOGETHER; index++) {
+                assert_int_equal (items [index].request.cached_bytes, (index % 2? 3: 7) * UNIT);
+                assert_int_equal (items [index].request.read_bytes, (index % 2? 4: 0) * UNIT);
+            }
+            s_free_together (items);
+        }
+        reader_destroy (&reader);
+        s_end (&kept);
+    }
+}
+
+//  Guards: when the local disk hangs all comes from the source, and what the disk gives later, here the wrong
+//  bytes, changes nothing.
+static void
+test_the_local_disk_hangs (void **state)
+{
+    for (size_t mode = 0; mode < RING_MODES; mode++) {
+        kept_t kept = s_begin (*state, WITH_THREADS);
+        reader_t *reader = s_reader (*state, &kept, mode, 4);
+        block_cache_threads_t *threads = block_cache_threads (kept.cache);
+        play_item_t items [TOGETHER];
+        s_keep_together (&kept, true);
+        if (reader) {
+            s_hold (true);
+            block_cache_threads_set_slice (threads, QUICK_MS);
+            s_submit_together (reader, &kept, items);
+            assert_int_equal (play_finish (reader), 0);
+            for (size_t index = 0; index < TOGETHER; index++)
+                assert_int_equal (items [index].request.cached_bytes, 0);
+            assert_true (block_cache_figures (kept.cache).times_aside > 0);
+            s_hold (false);
+            block_cache_threads_settle (threads);
+            for (size_t index = 0; index < TOGETHER; index++)
+                play_check_bytes (&items [index]);
+            s_free_together (items);
+        }
+        s_hold (false);
+        reader_destroy (&reader);
+        s_end (&kept);
+    }
+}
+
+//  Guards: of requests that are cancelled while they are looked for, those that are on the local disk come,
+//  and the others are read nowhere.
+static void
+test_cancelled_while_they_are_looked_for (void **state)
+{
+    for (size_t mode = 0; mode < RING_MODES; mode++) {
+        kept_t kept = s_begin (*state, WITH_THREADS);
+        reader_t *reader = s_reader (*state, &kept, mode, 4);
+        play_item_t items [TOGETHER];
+        s_keep_together (&kept, false);
+        if (reader) {
+            s_hold (true);
+            s_submit_together (reader, &kept, items);
+            s_wait_for_readers (TOGETHER);
+            reader_cancel (reader);
+            s_hold (false);
+            assert_int_equal (play_finish (reader), TOGETHER / 2);
+            for (size_t index = 0; index < TOGETHER; index++) {
+                assert_int_equal (items [index].request.rc, index % 2? -ECANCELED: 0);
+                assert_int_equal (items [index].request.read_bytes, 0);
+            }
+            s_free_together (items);
+            assert_int_equal (play_read_one (reader, 1, 100000, 50000), 0);
+        }
+        reader_destroy (&reader);
+        s_end (&kept);
+    }
+}
+
+//  Guards: a ring that fails while requests are looked for loses none.
+static void
+test_the_ring_breaks_while_they_are_looked_for (void **state)
+{
+    for (size_t mode = 0; mode < RING_MODES; mode++) {
+        kept_t kept = s_begin (*state, WITH_THREADS);
+        reader_t *reader = s_reader (*state, &kept, mode, 4);
+        play_item_t items [TOGETHER];
+        s_keep_together (&kept, false);
+        if (reader) {
+            s_hold (true);
+            s_submit_together (reader, &kept, items);
+            s_wait_for_readers (TOGETHER);
+            fault_arm (1, EPERM, false);
+            reader_wait (reader, -1);
+            assert_true (fault_disarm ());
+            assert_false (reader_is_concurrent (reader));
+            assert_int_equal (reader_pending (reader), TOGETHER);
+            s_hold (false);
+            assert_int_equal (play_finish (reader), 0);
+            s_free_together (items);
+        }
+        reader_destroy (&reader);
+        s_end (&kept);
+    }
+}
+
 int
 main (void)
 {
@@ -366,7 +587,11 @@ main (void)
         cmocka_unit_test_setup_teardown (test_many_at_once, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_afresh_replaces_what_is_kept, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_files, play_begin, play_end),
-        cmocka_unit_test_setup_teardown (test_faults, play_begin, play_end)
+        cmocka_unit_test_setup_teardown (test_faults, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_reads_of_the_local_disk_are_together, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_the_local_disk_hangs, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_cancelled_while_they_are_looked_for, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_the_ring_breaks_while_they_are_looked_for, play_begin, play_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,0 +1,109 @@
+/*  block_cache_threads -- the threads that read and write the cache on the local disk (block_cache.h), so
+ *  that a disk that hangs holds up no others.
+ *
+ *  A caller hands over a request, and a thread works on a copy of it, in memory of the copy's own.  The
+ *  caller waits for it (block_cache_threads_do), or has several under way at once (block_queue.h).
+ *
+ *      A request takes 2 s: the caller goes on without a result, and the thread throws its own away when the
+ *      disk answers.  Until then, and for 8 s at least, the cache is *aside*: no request begins.
+ *      The disk answers, but takes more than 0.1 s (a slice): the caller's wait is lost.  With several under
+ *      way that is the time in which none of them ends: requests that the disk carries out one after the
+ *      other take long, and nothing is lost.  A lost second is forgotten after four.  When 2 s are lost, the
+ *      cache is aside for 8 s.  So a disk that is always late costs about a quarter of the time, and a third
+ *      if each answer takes nearly 2 s.
+ *      Another server has the cache's lock for long: that time is not lost by the disk, and does not count.
+ *      No more threads can be started: requests wait for a free one, in order.
+ *
+ *  Any thread.
+ */
+#ifndef BLOCK_CACHE_THREADS_H
+#define BLOCK_CACHE_THREADS_H
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct block_cache_threads block_cache_threads_t;
+struct block_cache;
+struct block_data;
+
+enum {
+    BLOCK_CACHE_THREADS_MAX = 32,       //  so many reads of the disk are under way at once
+    BLOCK_CACHE_SLICE_MS = 100,
+    BLOCK_CACHE_PATIENCE = 20,          //  slices that a request may take
+    BLOCK_CACHE_UNITS_MAX = 256
+};
+
+//  Some units of a data set, and what is to be done with them.
+typedef struct block_cache_request {
+    void (*work) (struct block_cache_request *self);
+    struct block_cache *cache;          //  lent until block_cache_close
+    struct block_data *data;            //  the same
+    uint64_t owner;                     //  of the units (block_data.h); 0: none
+    bool is_modest;                     //  other data sets stay
+    uint64_t first;                     //  unit
+    size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
+    size_t bytes;                       //  the last one may be short
+    uint8_t *memory;                    //  of `bytes` bytes; NULL: none is needed
+    bool is_change;                     //  what is in the memory goes to the disk
+    //  the result
+    bool is_good;
+    bool is_locked_out;                 //  another server has the cache's lock
+    size_t begin, end;                  //  of the memory: what has a meaning
+    size_t found;                       //  units
+    uint32_t sums [BLOCK_CACHE_UNITS_MAX];
+} block_cache_request_t;
+
+//  One; more are started when they are needed.  NULL: no memory, or no thread can be had.
+block_cache_threads_t *block_cache_threads_new (void);
+//  Waits for all that they work on.
+void block_cache_threads_destroy (block_cache_threads_t **self_p);
+//  Carries the request out, on a copy.  False: the cache is aside, the disk took longer than callers wait, or
+//  there is no memory.
+bool block_cache_threads_do (block_cache_threads_t *self, block_cache_request_t *request);
+//  True while no request begins; how often that began.
+bool block_cache_threads_are_aside (block_cache_threads_t *self);
+uint64_t block_cache_threads_times_aside (block_cache_threads_t *self);
+//  For tests: waits until no thread works for a caller that has gone on.
+void block_cache_threads_settle (block_cache_threads_t *self);
+//  For tests: slices of another length.
+void block_cache_threads_set_slice (block_cache_threads_t *self, uint32_t slice_ms);
+
+
+//  ---- for block_queue.c
+
+typedef enum { BLOCK_CACHE_JOB_WAITS, BLOCK_CACHE_JOB_WORKS, BLOCK_CACHE_JOB_DONE } block_cache_job_state_t;
+
+//  A copy of a request, with its memory.  It is the caller's until it begins and when it has ended; between,
+//  and once its caller has left it, the threads'.
+typedef struct block_cache_job {
+    block_cache_request_t request;
+    //  Called by a thread, under the threads' lock, when it has ended; NULL: its caller waits for `changed`.
+    void (*ended) (struct block_cache_job *self);
+    pthread_cond_t changed;
+    //  the queue's (block_queue.h)
+    void *queue, *user;
+    uint64_t began_ns;
+    struct block_cache_job *before, *behind;
+    //  the threads', and then the queue's
+    struct block_cache_job *next;
+    //  the threads', under their lock
+    block_cache_job_state_t state;
+    bool is_left;                       //  its caller has gone on
+    uint8_t memory [];
+} block_cache_job_t;
+
+//  NULL: no memory.
+block_cache_job_t *block_cache_threads_copy (const block_cache_request_t *request);
+void block_cache_threads_free (block_cache_job_t *job);
+//  False: the cache is aside, and it stays the caller's.
+bool block_cache_threads_begin (block_cache_threads_t *self, block_cache_job_t *job);
+//  The caller goes on without it, after so many slices.  False: it has ended, and is the caller's.
+bool block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices);
+//  What is in the request's memory comes into this.
+void block_cache_threads_take_over (const block_cache_request_t *request, uint8_t *memory);
+//  A caller has waited for so many slices while nothing ended.
+void block_cache_threads_count_lost (block_cache_threads_t *self, double slices);
+uint32_t block_cache_threads_slice_ms (block_cache_threads_t *self);
+
+#endif
