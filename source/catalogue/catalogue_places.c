@@ -193,8 +193,10 @@ s_save (places_t *self)
     head.hash [0] = hash.low64;
     head.hash [1] = hash.high64;
     memcpy (memory, &head, sizeof head);
-    if (self->slot_bytes [head.serial % SLOTS] > 0)
-        block_data_drop (self->blocks, place, self->slot_bytes [head.serial % SLOTS]);
+    //  What the older list takes beyond this one; the rest is replaced.
+    uint64_t older = self->slot_bytes [head.serial % SLOTS];
+    if (older > bytes)
+        block_data_drop (self->blocks, place + bytes, older - bytes);
     bool is_whole = block_data_store_modestly (self->blocks, place, bytes, memory);
     free (memory);
     uint64_t old = self->slot_bytes [self->head.serial % SLOTS];
