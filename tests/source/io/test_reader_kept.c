@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <sys/uio.h>
 #include "effort.h"
+#include "held_disk.h"
 #include "reader_play.h"
 #include "seed.h"
 
@@ -33,65 +33,6 @@ typedef struct {
 } kept_t;
 
 static uint64_t s_random;
-
-
-//  -- the local disk
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_held;                       //  reads of what is kept wait; those of checksums pass
-    bool is_cold;                       //  nothing lies in the page cache
-    size_t waiting;
-} s_disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-
-ssize_t __real_pread (int descriptor, void *memory, size_t bytes, off_t offset);
-ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
-ssize_t __real_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags);
-ssize_t __wrap_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags);
-
-ssize_t
-__wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset)
-{
-    if (bytes >= UNIT) {
-        pthread_mutex_lock (&s_disk.lock);
-        s_disk.waiting++;
-        pthread_cond_broadcast (&s_disk.changed);
-        while (s_disk.is_held)
-            pthread_cond_wait (&s_disk.changed, &s_disk.lock);
-        s_disk.waiting--;
-        pthread_mutex_unlock (&s_disk.lock);
-    }
-    return __real_pread (descriptor, memory, bytes, offset);
-}
-
-ssize_t
-__wrap_preadv2 (int descriptor, const struct iovec *parts, int count, off_t offset, int flags)
-{
-    if (flags & RWF_NOWAIT && s_disk.is_cold) {
-        errno = EAGAIN;
-        return -1;
-    }
-    return __real_preadv2 (descriptor, parts, count, offset, flags);
-}
-
-static void
-s_hold (bool is_held)
-{
-    pthread_mutex_lock (&s_disk.lock);
-    s_disk.is_held = is_held;
-    pthread_cond_broadcast (&s_disk.changed);
-    pthread_mutex_unlock (&s_disk.lock);
-}
-
-static void
-s_wait_for_readers (size_t count)
-{
-    pthread_mutex_lock (&s_disk.lock);
-    while (s_disk.waiting < count)
-        pthread_cond_wait (&s_disk.changed, &s_disk.lock);
-    pthread_mutex_unlock (&s_disk.lock);
-}
 
 
 //  -- what the tests share
@@ -119,7 +60,7 @@ s_begin (const play_world_t *world, size_t way)
     assert_true (threads || !has_threads);
     if (threads)
         block_cache_threads_set_slice (threads, PATIENT_MS);
-    s_disk.is_cold = has_threads;
+    held_disk.is_cold = has_threads;
     if (block_cache_open_by (&self.cache, &threads, self.folder, CACHE_BYTES, error, sizeof error))
         fail_msg ("%s", error);
     block_data_key_t key = { { 0, 0 } };
@@ -473,13 +414,13 @@ test_reads_of_the_local_disk_are_together (void **state)
         s_keep_together (&kept, false);
         if (reader) {
             assert_int_equal (reader_local_depth (reader), 0);
-            s_hold (true);
+            held_disk_hold (true);
             s_submit_together (reader, &kept, items);
-            s_wait_for_readers (TOGETHER);
+            held_disk_wait_for_readers (TOGETHER);
             assert_null (reader_take (reader));
             assert_int_equal (reader_pending (reader), TOGETHER);
             assert_true (reader_local_depth (reader) >= TOGETHER);
-            s_hold (false);
+            held_disk_hold (false);
             assert_int_equal (play_finish (reader), 0);
             for (size_t index = 0; index < TOGETHER; index++) {
                 assert_int_equal (items [index].request.cached_bytes, (index % 2? 3: 7) * UNIT);
@@ -504,20 +445,20 @@ test_the_local_disk_hangs (void **state)
         play_item_t items [TOGETHER];
         s_keep_together (&kept, true);
         if (reader) {
-            s_hold (true);
+            held_disk_hold (true);
             block_cache_threads_set_slice (threads, QUICK_MS);
             s_submit_together (reader, &kept, items);
             assert_int_equal (play_finish (reader), 0);
             for (size_t index = 0; index < TOGETHER; index++)
                 assert_int_equal (items [index].request.cached_bytes, 0);
             assert_true (block_cache_figures (kept.cache).times_aside > 0);
-            s_hold (false);
+            held_disk_hold (false);
             block_cache_threads_settle (threads);
             for (size_t index = 0; index < TOGETHER; index++)
                 play_check_bytes (&items [index]);
             s_free_together (items);
         }
-        s_hold (false);
+        held_disk_hold (false);
         reader_destroy (&reader);
         s_end (&kept);
     }
@@ -534,11 +475,11 @@ test_cancelled_while_they_are_looked_for (void **state)
         play_item_t items [TOGETHER];
         s_keep_together (&kept, false);
         if (reader) {
-            s_hold (true);
+            held_disk_hold (true);
             s_submit_together (reader, &kept, items);
-            s_wait_for_readers (TOGETHER);
+            held_disk_wait_for_readers (TOGETHER);
             reader_cancel (reader);
-            s_hold (false);
+            held_disk_hold (false);
             assert_int_equal (play_finish (reader), TOGETHER / 2);
             for (size_t index = 0; index < TOGETHER; index++) {
                 assert_int_equal (items [index].request.rc, index % 2? -ECANCELED: 0);
@@ -562,15 +503,15 @@ test_the_ring_breaks_while_they_are_looked_for (void **state)
         play_item_t items [TOGETHER];
         s_keep_together (&kept, false);
         if (reader) {
-            s_hold (true);
+            held_disk_hold (true);
             s_submit_together (reader, &kept, items);
-            s_wait_for_readers (TOGETHER);
+            held_disk_wait_for_readers (TOGETHER);
             fault_arm (1, EPERM, false);
             reader_wait (reader, -1);
             assert_true (fault_disarm ());
             assert_false (reader_is_concurrent (reader));
             assert_int_equal (reader_pending (reader), TOGETHER);
-            s_hold (false);
+            held_disk_hold (false);
             assert_int_equal (play_finish (reader), 0);
             s_free_together (items);
         }
