@@ -825,8 +825,8 @@ static void
 s_disown (block_cache_request_t *request)
 {
     for (size_t index = 0; index < request->count; index++)
-        if (request->sums [index] != s_sum (request->first + index, request->owner, request->memory + index
-            * UNIT, s_unit_bytes (request, index)))
+        if (request->sums [index] && request->sums [index] != s_sum (request->first + index, request->owner,
+            request->memory + index * UNIT, s_unit_bytes (request, index)))
             request->sums [index] = 0;
 }
 
