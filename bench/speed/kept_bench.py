@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import random
 import shutil
@@ -29,9 +30,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
-from memory_bench import ROOT, SECONDS, processor_seconds, run_jobs, status
+from memory_bench import BATCH, ROOT, SECONDS
 from PIL import Image, ImageFilter
 
 GROUP = Path("/sys/fs/cgroup/blkio")
@@ -65,6 +66,29 @@ def forget(folder: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def status(options: argparse.Namespace, endpoint: str) -> Dict[str, Any]:
+    said = subprocess.run([options.binary, "status", "--json", "--connect", endpoint], check=True,
+                          stdout=subprocess.PIPE).stdout
+    return json.loads(said)["datasets"][0]
+
+
+def processor_seconds(process: int) -> float:
+    """Of all its threads, also of those that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def run_jobs(options: argparse.Namespace, endpoint: str, jobs: int, epochs: int) -> float:
+    """Their seconds."""
+    began = time.monotonic()
+    command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch", str(BATCH),
+               "--epochs", str(epochs)]
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(jobs)]
+    if any([job.wait() for job in running]):
+        raise SystemExit("kept_bench: a job failed")
+    return time.monotonic() - began
 
 
 class Limit:
