@@ -92,7 +92,8 @@ def main() -> int:
     measured: Dict[str, List[Epoch]] = {}
     with tempfile.TemporaryDirectory(prefix="tureen-far-", dir="/dev/shm") as far, \
             tempfile.TemporaryDirectory(prefix="tureen-near-") as folder, \
-            LateDisk(Path(folder), options.samples * FILE_BYTES * 3 + (1 << 28), options.milliseconds / 1000):
+            LateDisk(Path(folder), (options.samples * FILE_BYTES * 3 >> 20 << 20) + (1 << 28),
+                     options.milliseconds / 1000):
         near = Path(folder)
         make_folder(Path(far), options.samples)
         subprocess.run([binaries[""], "pack", "--quiet", far, str(near / "pack")], check=True)
