@@ -224,7 +224,8 @@ const option_row_t *
 option_row (const option_table_t *table, const char *name)
 {
     for (size_t index = 0; index < table->count; index++)
-        if (strcmp (table->rows [index].name, name) == 0)
+        if (strcmp (table->rows [index].name, name) == 0
+            || (table->rows [index].older && strcmp (table->rows [index].older, name) == 0))
             return &table->rows [index];
     return NULL;
 }

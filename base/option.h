@@ -58,6 +58,7 @@ typedef struct {
     char *absent;                   //  the value of "[N]" where it is left out
     const char *heading;            //  a line above this row in --help; a group begins
     int role;                       //  the command's own
+    const char *older;              //  the name that it had before, which is accepted; NULL: none
 } option_row_t;
 
 #define OPTION_AT(type, member) \
@@ -100,7 +101,7 @@ int option_parse (const option_table_t *table, void *target, int argc, char **ar
 void option_help (const option_table_t *table, FILE *stream);
 //  How often the option was given.
 size_t option_given (const option_table_t *table, const option_result_t *result, const char *name);
-//  The row of this name; NULL: there is none.
+//  The row of this name, or of this older name; NULL: there is none.
 const option_row_t *option_row (const option_table_t *table, const char *name);
 //  The first form that --help shows of the row's value.  text has room for it.
 enum { OPTION_FORM_BYTES = 64 };

@@ -15,6 +15,10 @@ group = tureen
 #  Or memory for prepared samples alone; without either a quarter of what the server may use.
 #cache = 24G
 
+#  What is read of object stores and network file systems is kept in this folder of the local disk, which never takes
+#  more than so many bytes.  The user tureen owns it; the unit makes /var/cache/tureen.
+#disk = "/var/cache/tureen=200G"
+
 #dataset
 #    train = /data/imagenet/train
 #    val = /data/imagenet/val

@@ -168,7 +168,7 @@ def member_arguments(network: Network, options: argparse.Namespace, number: int)
     pack = options.directory / "bucket" / "pack"
     size = int(CACHED * sum(path.stat().st_size for path in pack.glob("volume-*")))
     names = [f"{network.address(f'node{other}')}:{MEMBER_PORT}" for other in range(NODES)]
-    return ["--block-cache", f"{options.directory}/cache{number}={size}", "--members", ",".join(names),
+    return ["--disk", f"{options.directory}/cache{number}={size}", "--members", ",".join(names),
             "--member", names[number], "--member-keys", str(options.directory / "members")]
 
 

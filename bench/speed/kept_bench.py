@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A folder on a slow disk, kept on the local disk (--block-cache): live servers, one after the other.
+"""A folder on a slow disk, kept on the local disk (--disk): live servers, one after the other.
 
     python3 bench/speed/kept_bench.py --far DIR --near DIR [--reads 200] [--binary build/release/bin/tureen]
                                       [--samples 3000] [--rounds 3]
@@ -149,7 +149,7 @@ class Served:
 def one_round(options: argparse.Namespace, far: Path, near: Path, limit: Limit) -> Iterator[tuple]:
     cache = near / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    kept = ["--block-cache", f"{cache}=100G", "--keep", "train=yes"]
+    kept = ["--disk", f"{cache}=100G", "--keep", "train=yes"]
     for name, data, arguments, first in (("far", far, [], "first"), ("kept", far, kept, "first"),
                                          ("again", far, kept, ""), ("pack", near / "pack", [], "")):
         forget(far)

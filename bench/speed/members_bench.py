@@ -61,7 +61,7 @@ class Servers:
         pin = ["taskset", "-c", str(processor)] if processor is not None else []
         for number, name in enumerate(self.names):
             endpoint = f"ipc://{folder}/{number}.sock"
-            arguments = ["--block-cache", f"{folder}/{number}={int(part * size)}"] if part else []
+            arguments = ["--disk", f"{folder}/{number}={int(part * size)}"] if part else []
             if are_members:
                 arguments += ["--members", ",".join(self.names), "--member", name]
                 arguments += ["--open"] if guard == "open" else ["--member-keys", str(self.keys)]

@@ -70,7 +70,7 @@ def first_batch_ms(job: subprocess.Popen, ids: Path) -> float:
 
 def cache_arguments(cache: Path, pack: Path, part: float) -> List[str]:
     size = sum(path.stat().st_size for path in pack.glob("volume-*"))
-    return ["--block-cache", f"{cache}={int(part * size)}"] if part else []
+    return ["--disk", f"{cache}={int(part * size)}"] if part else []
 
 
 def await_epoch(binary: Path, endpoint: str) -> None:

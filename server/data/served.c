@@ -546,7 +546,7 @@ s_find (const served_sets_t *self, served_t *served, devices_t *devices, progres
     bool has_list = !source->pack && catalogue_store (source->catalogue, 0) && self->blocks;
     if (wanted->list_anew && !has_list)
         return s_fail (error_p, "data set '%s': listing is for single objects of a store, with "
-            "block-cache: leave it out", wanted->name);
+            "disk: leave it out", wanted->name);
     if (source->pack)
         return s_find_pack (self, served, devices, out, error_p);
     if (wanted->tier || wanted->piece)
@@ -822,10 +822,10 @@ s_open_blocks (served_sets_t *self)
     const options_t *options = self->options;
     block_cache_threads_t *threads = block_cache_threads_new ();
     if (!threads)
-        return complain ("serve", "--block-cache: no thread can be started for it");
+        return complain ("serve", "--disk: no thread can be started for it");
     if (block_cache_open_by (&self->blocks, &threads, options->blocks_folder, options->blocks_bytes, error,
         sizeof error))
-        return complain ("serve", "--block-cache: %s", error);
+        return complain ("serve", "--disk: %s", error);
     if (block_cache_figures (self->blocks).is_aside)
         printf ("warning: the cache on the local disk, %s, does not answer: samples are read from the store "
             "until it does\n", options->blocks_folder);

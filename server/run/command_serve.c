@@ -493,8 +493,8 @@ s_check_members (const options_t *options)
         return complain ("serve", "--members without --member: say by which HOST:PORT the others reach this "
             "server, as in --member node1:7600");
     if (!options->blocks_folder)
-        return complain ("serve", "--members without --block-cache: members keep blocks for each other on "
-            "their local disks; name a folder and its size, as in --block-cache /var/cache/tureen=200G");
+        return complain ("serve", "--members without --disk: members keep blocks for each other on "
+            "their local disks; name a folder and its size, as in --disk /var/cache/tureen=200G");
     const char *remedy = "make a folder with the key pair of all members (docs/cluster_cache.md), and give "
         "it to each as --member-keys DIR";
     if (!options->keys && !options->member_keys && !s_is_this_machine (options->member))

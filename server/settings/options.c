@@ -562,7 +562,7 @@ s_forget (settings_t *self)
 
 //  "/var/cache/tureen=200G": the size is behind the last '='.
 static bool
-s_take_block_cache (void *target, char *value, char error [OPTION_ERROR_BYTES])
+s_take_disk (void *target, char *value, char error [OPTION_ERROR_BYTES])
 {
     options_t *self = target;
     const char *equals = strrchr (value, '=');
@@ -570,8 +570,7 @@ s_take_block_cache (void *target, char *value, char error [OPTION_ERROR_BYTES])
         return option_fail (error, "expected DIR=BYTES, as in /var/cache/tureen=200G");
     uint64_t bytes;
     if (!option_size (equals + 1, &bytes) || bytes < BLOCK_CACHE_LEAST_BYTES)
-        return option_fail (error, "expected a size of 1M or more behind the '=', as in "
-            "/var/cache/tureen=200G");
+        return option_fail (error, "expected a size of 1M or more behind the '=', as in /cache=200G");
     free (self->blocks_folder);
     self->blocks_folder = s_copy (value, (size_t) (equals - value));
     self->blocks_bytes = bytes;
@@ -640,12 +639,12 @@ static const option_row_t s_rows [] = {
     { "jpeg-rows-dir", "DIR", OF_SERVER (rows_folder),
         "a folder that keeps where rows begin from one server to the next, in a file for\n"
         "each data set (default: it is found out anew)" },
-    { "block-cache", "DIR=BYTES", OPTION_CALL (s_take_block_cache),
-        "a folder of the local disk that keeps what is read of stores and other file systems,\n"
+    { "disk", "DIR=BYTES", OPTION_CALL (s_take_disk), .older = "block-cache", .help =
+        "a folder of the local disk that keeps what is read of stores and network file systems,\n"
         "also for later servers; it never takes more than BYTES (default: nothing is kept)" },
     { "members", "HOST:PORT[=BYTES],.. | etcd://HOST:PORT/PREFIX", OF_SERVER (members),
         "servers that keep blocks of object stores for each other, this one among them:\n"
-        "one of them fetches a block, and keeps it while its block cache of BYTES has room\n"
+        "one of them fetches a block, and keeps it while its --disk has room, BYTES of it\n"
         "(default: as much as this server's; docs/cluster_cache.md)" },
     { "member", "HOST:PORT", OF_SERVER (member),
         "by which the other members reach this server" },
@@ -707,10 +706,10 @@ static const option_row_t s_rows [] = {
     { "piece", "NAME=N", OF_DATASET (piece),
         "samples of a piece, 1 to 64 (default: as measured; status shows it)", 1, OPTIONS_PIECE_MAX },
     { "listing", "NAME=kept|anew", OF_DATASET (list_anew),
-        "objects of a store: as the list in the block cache says, if there is one (kept,\n"
+        "objects of a store: as the list in the folder of --disk says, if there is one (kept,\n"
         "the default), or listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
     { "keep", "NAME=far|yes|no", OF_DATASET (keep),
-        "files are kept in the block cache: if their file system is a network's (far, the\n"
+        "files are kept in the folder of --disk: if their file system is a network's (far, the\n"
         "default), in any case (yes), or not (no)", .choices = OPTION_CHOICES ("far", "yes", "no") },
     { "allow-empty", "NAME=no|yes", OF_DATASET (allow_empty),
         "yes: a class folder without a sample is a class, as in ImageFolder (allow_empty=True),\n"

@@ -2,7 +2,7 @@
  *
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
  *      SECONDS   workers N   job-cost MS   policy NAME   until-idle SECONDS (on the command line they may be
- *      left out)   block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
+ *      left out)   disk DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
  *      log-format text or json   members LIST   member HOST:PORT   member-keys DIR
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR, mask:DIR or file:DIR   extensions NAME=.wav,.flac
@@ -114,7 +114,7 @@ typedef struct {
     bool raw_is_given;          //  it is no default
     uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned
     char *rows_folder;          //  where they are kept between servers; NULL: nowhere
-    char *blocks_folder;        //  where what is read of object stores is kept; NULL: nowhere
+    char *blocks_folder;        //  disk: where what is read from afar is kept; NULL: nowhere
     uint64_t blocks_bytes;      //  of it, at most
     char *members;              //  servers that keep blocks for each other; NULL: none, as the next two
     char *member;               //  HOST:PORT, by which they reach this one

@@ -544,6 +544,20 @@ class Serve(Case):
         with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*memory"):
             self.serve(memory="much", endpoint=self.endpoint + ".other")
 
+    def test_a_folder_of_the_local_disk(self) -> None:
+        folder = os.path.join(self.folder, "disk")
+        server = self.serve(disk=f"{folder}=64M")
+        cache = server.status()["block_cache"]
+        self.assertEqual((cache["folder"], cache["bytes_max"]), (folder, 64 << 20))
+        with self.assertWarnsRegex(RuntimeWarning, r"its --disk is \S+=64M \(\S+=65M was asked for\)"):
+            self.serve(disk=f"{folder}=65M")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.serve(disk=f"{folder}=65536K")
+            self.serve(arguments=["--block-cache", f"{folder}=64M"])        # the older name
+        with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*disk: expected DIR=BYTES"):
+            self.serve(disk=folder, endpoint=self.endpoint + ".other")
+
     def test_old_logs_go(self) -> None:
         old, young, other = (os.path.join(self.folder, name) for name in
                              ("tureen-serve-old.log", "tureen-serve-young.log", "other.log"))

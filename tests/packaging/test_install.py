@@ -132,7 +132,8 @@ class Prefix(unittest.TestCase):
         """What a server says that cannot start with these settings."""
         file = self.folder / "server.zpl"
         self.folder.chmod(0o750)
-        file.write_text(settings.replace("/run/tureen", str(self.folder)))
+        file.write_text(settings.replace("/run/tureen", str(self.folder))
+                        .replace("/var/cache/tureen=200G", f"{self.folder}/cache=200M"))
         done = subprocess.run([TUREEN, "serve", "--config", str(file)], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S)
         self.assertIn(done.returncode, (1, 2), done.stdout)

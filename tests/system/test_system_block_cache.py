@@ -86,7 +86,7 @@ class CacheTest(unittest.TestCase):
         """With a cache of so much of the data."""
         most = int(part * self.bytes[name])
         return Server({"train": "s3://bucket/" + name}, cache="16M", arguments=[
-            "--raw", "4M", "--block-cache", "%s=%d" % (self.folder, most), *arguments],
+            "--raw", "4M", "--disk", "%s=%d" % (self.folder, most), *arguments],
             environment=dict(self.store.environment(), **options.pop("environment", {})), **options)
 
     def epochs(self, server, epochs=1):
@@ -482,7 +482,7 @@ class Bound(CacheTest):
 class Refused(CacheTest):
     def assert_refused(self, value, *words, status=1):
         done = run("serve", "--dataset", "train=s3://bucket/train", "--listen", "ipc://%s/socket" % self.root,
-                   "--block-cache", value, environment=self.store.environment())
+                   "--disk", value, environment=self.store.environment())
         self.assertEqual(done.returncode, status, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
@@ -512,7 +512,7 @@ class Refused(CacheTest):
     def test_from_a_file(self):
         path = os.path.join(self.root, "config")
         with open(path, "w") as file:
-            file.write("block-cache = \"%s=64M\"\n" % self.folder)
+            file.write("disk = \"%s=64M\"\n" % self.folder)
         with Server({"train": "s3://bucket/train"}, cache="16M", arguments=["--raw", "4M", "--config", path],
                     environment=self.store.environment()) as server:
             self.epochs(server)

@@ -36,7 +36,7 @@ class KeptTest(unittest.TestCase):
     def serve(self, part=2.0, data=None, more=("--keep", "train=yes"), **options):
         """With a cache of so much of the data; the memory has hardly any of it."""
         value = "%s=%d" % (self.folder, part * self.bytes)
-        return Server({"train": data or self.data}, cache="3M", arguments=("--block-cache", value, *more),
+        return Server({"train": data or self.data}, cache="3M", arguments=("--disk", value, *more),
                       **options)
 
     def plain(self, data=None):

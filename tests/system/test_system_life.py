@@ -456,7 +456,7 @@ class Starts(SystemTest):
         kept = tempfile.mkdtemp(dir=self.folder)
         with self.serve(cache="999T", arguments=[
                 "--raw", "4M", "--jpeg-rows", "0", "--jpeg-rows-dir", kept, "--operation-memory", "1G",
-                "--block-cache", kept + "=1G"]) as server:
+                "--disk", kept + "=1G"]) as server:
             log = server.log()
             self.assertRegex(log, r"warning: the cache may take 999\.0 TiB, and this process may use \S+ "
                              r".iB of memory")

@@ -58,7 +58,7 @@ class Members(unittest.TestCase):
     def server(self, number, part=1.2, arguments=(), members=None, keys=True, wrapper=()):
         guard = ["--member-keys", os.path.join(self.caches, "keys")] if keys else ["--open"]
         server = Server({"train": self.path}, cache="16M", arguments=[
-            "--raw", "16M", "--block-cache", "%s/%d=%d" % (self.caches, number, int(part * self.bytes)),
+            "--raw", "16M", "--disk", "%s/%d=%d" % (self.caches, number, int(part * self.bytes)),
             "--members", members or ",".join(self.names), "--member", self.names[number],
             *guard, *arguments],
             environment=self.store.environment(), wrapper=wrapper)

@@ -224,13 +224,13 @@ class Starts(Members):
 
     def test_what_is_missing_is_said(self):
         port = free_port()
-        cache = ["--block-cache", self.caches + "/c=10M"]
+        cache = ["--disk", self.caches + "/c=10M"]
         keys = [*cache, "--member-keys", self.caches + "/k"]
         for arguments, words in (
                 (["--member", "a:1"], "--member without --members"),
                 (["--member-keys", "x"], "--member-keys without --members"),
                 (["--members", "a:1"], "--members without --member"),
-                (["--members", "a:1", "--member", "a:1"], "--members without --block-cache"),
+                (["--members", "a:1", "--member", "a:1"], "--members without --disk"),
                 (["--members", "a:1", "--member", "a:1", *cache], "--member-keys DIR"),
                 (["--members", "127.0.0.1:1", "--member", "127.0.0.1:1", *cache], "--open"),
                 (["--members", "a:1", "--member", "b:1", "--open", *keys],
@@ -255,7 +255,7 @@ class Starts(Members):
             taken.listen()
             name = "127.0.0.1:%d" % taken.getsockname()[1]
             self.assertIn("give this server another port", self.refused(
-                "--members", name, "--member", name, "--open", "--block-cache", self.caches + "/c=10M"))
+                "--members", name, "--member", name, "--open", "--disk", self.caches + "/c=10M"))
 
 
 if __name__ == "__main__":

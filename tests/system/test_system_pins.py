@@ -505,7 +505,7 @@ class StoreTest(unittest.TestCase):
 
     def test_before_the_local_disk(self):
         cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
-        kept = ("--block-cache", "%s=%d" % (cache, 2 * self.size))
+        kept = ("--disk", "%s=%d" % (cache, 2 * self.size))
         with self.serve(None, arguments=kept) as server:
             wanted, _ = self.epoch(server)
         with self.serve(0.6, arguments=kept) as server:
@@ -521,7 +521,7 @@ class StoreTest(unittest.TestCase):
         """Pins and the disk keep different blocks, and so do they after a restart."""
         for name in ("pack", "data"):
             cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
-            kept = ("--block-cache", "%s=%d" % (cache, self.size // 2))
+            kept = ("--disk", "%s=%d" % (cache, self.size // 2))
             for start in range(2):
                 with self.serve(0.35, name, arguments=kept) as server:
                     for turn in range(3):
@@ -539,9 +539,9 @@ class StoreTest(unittest.TestCase):
     def test_a_local_disk_that_has_all(self):
         """What is there is pinned as well once nothing else can be."""
         cache = os.path.join(tempfile.mkdtemp(prefix="tu-cache-", dir=self.root), "cache")
-        with self.serve(None, arguments=("--block-cache", "%s=%d" % (cache, self.size * 9 // 10))) as server:
+        with self.serve(None, arguments=("--disk", "%s=%d" % (cache, self.size * 9 // 10))) as server:
             self.epoch(server)
-        with self.serve(0.5, arguments=("--block-cache", "%s=%d" % (cache, self.size * 9 // 10))) as server:
+        with self.serve(0.5, arguments=("--disk", "%s=%d" % (cache, self.size * 9 // 10))) as server:
             self.epoch(server)
             first = server.status()["datasets"][0]["pins"]["part"]
             self.epoch(server)

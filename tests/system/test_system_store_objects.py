@@ -205,7 +205,7 @@ class Kept(ObjectsTest):
         self.folder = os.path.join(tempfile.mkdtemp(dir=self.root), "blocks")
 
     def serve(self, size="16M", arguments=(), **options):
-        return super().serve({"train": ADDRESS}, arguments=["--block-cache", "%s=%s" % (self.folder, size),
+        return super().serve({"train": ADDRESS}, arguments=["--disk", "%s=%s" % (self.folder, size),
                                                             *arguments], **options)
 
     def counts(self):
@@ -270,7 +270,7 @@ class Kept(ObjectsTest):
 
     def refusal(self):
         done = run("serve", "--dataset", "train=s3://bucket/later", "--listen", "ipc://%s/socket" % self.root,
-                   "--block-cache", self.folder + "=16M", environment=self.store.environment(KEY))
+                   "--disk", self.folder + "=16M", environment=self.store.environment(KEY))
         self.assertEqual(done.returncode, 1, done.stderr)
         return done.stderr
 
@@ -285,7 +285,7 @@ class Kept(ObjectsTest):
             file.write("x")
         self.assertIn("remove the folder", self.refusal())
         shutil.rmtree(os.path.join(later, "zzz"))
-        arguments = ["--block-cache", self.folder + "=16M"]
+        arguments = ["--disk", self.folder + "=16M"]
         with StoreTest.serve(self, {"train": "s3://bucket/later"}, arguments=arguments):
             pass
         #  A list that was of use, and is old: what it names has gone.

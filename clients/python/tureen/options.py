@@ -9,6 +9,8 @@ _OF_DATASET = ("extensions", "on-bad", "jpeg-warnings", "tier", "piece", "listin
 _FIELD = re.compile(r"(.+)\.([^.=]+)=(image|mask|file):(.+)")
 #  Of the file of --config, of the tenants' data sets, and of where it listens nothing is compared.
 _NOT_COMPARED = ("config", "listen", "tenant-datasets")
+#  What an option was called before.
+_OLDER = {"block-cache": "disk"}
 _BYTES = re.compile(r"(\d+)([KMGT])?", re.IGNORECASE)
 
 
@@ -47,7 +49,7 @@ def parse(words: Sequence[str]) -> Words:
             for dataset in rest.split(","):
                 found.settings.setdefault(dataset, []).append(Setting(option, before=name + "="))
         else:
-            found.others.append((option, value))
+            found.others.append((_OLDER.get(option, option), value))
     return found
 
 
@@ -94,8 +96,9 @@ def _pairs(words: Sequence[str]) -> List[Tuple[str, str]]:
 
 
 def _size(value: str) -> str:
-    """8G and 8192M are the same."""
-    match = _BYTES.fullmatch(value)
+    """8G and 8192M are the same, and DIR=8G and DIR=8192M."""
+    before, equals, size = value.rpartition("=")
+    match = _BYTES.fullmatch(size)
     if match is None or not match[2]:
         return value
-    return str(int(match[1]) << 10 * (1 + "KMGT".index(match[2].upper())))
+    return before + equals + str(int(match[1]) << 10 * (1 + "KMGT".index(match[2].upper())))

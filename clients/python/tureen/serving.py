@@ -177,10 +177,11 @@ class Server:
 
 
 def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
-          memory: Union[None, int, str] = None, cache: Union[None, int, str] = None,
-          workers: Optional[int] = None, idle: Optional[int] = None, timeout: float = 60.0,
-          allow_empty: Sequence[str] = (), classes_from: Optional[Mapping[str, str]] = None,
-          arguments: Sequence[str] = (), **more: Path) -> Server:
+          memory: Union[None, int, str] = None, disk: Optional[str] = None,
+          cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: Optional[int] = None,
+          timeout: float = 60.0, allow_empty: Sequence[str] = (),
+          classes_from: Optional[Mapping[str, str]] = None, arguments: Sequence[str] = (),
+          **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
     datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any
@@ -191,6 +192,9 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
     memory          bytes, as a number or as "64G", that the server divides: mixing and prepared samples get
                     what they need, and the rest keeps the data's bytes, so that an epoch reads only what does
                     not fit (`Server.status ()["memory"]`).  None: it keeps none
+    disk            "DIR=BYTES", such as "/var/cache/tureen=200G": a folder of the local disk that keeps what
+                    is read of object stores and network file systems, and never takes more than BYTES.  None:
+                    nothing is kept
     cache, workers  as of `tureen serve`
     idle            it ends when it has had no job for so many seconds (from its start: a minute at least):
                     longer than a process takes from here to its first batch.  None: 60
@@ -201,7 +205,7 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
     arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
 
     Any number of processes of one user may call this at once: one server is started, and all get it.  The
-    process that starts it sets its memory, cache, workers, idle and arguments.  The executable is
+    process that starts it sets its memory, disk, cache, workers, idle and arguments.  The executable is
     $TUREEN_SERVER, or what was installed with this package, or else `tureen` on PATH.  The environment is not
     changed, but for TUREEN_NAMES, where a name is taken: processes that are to find a server at another
     endpoint than the default must be told.
@@ -220,7 +224,7 @@ def serve(datasets: Datasets = None, *, endpoint: Optional[str] = None,
     given = _Given.of(datasets, more, allow_empty, classes_from or {}, arguments, ())
     if idle is not None and (isinstance(idle, bool) or not isinstance(idle, int) or idle < 1):
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
-    said = (("memory", memory), ("cache", cache), ("workers", workers), ("until-idle", idle))
+    said = (("memory", memory), ("disk", disk), ("cache", cache), ("workers", workers), ("until-idle", idle))
     asked = [(option, str(value)) for option, value in said if value is not None]
     settings = [f"--until-idle={60 if idle is None else idle}"]
     settings += [f"--{option}={value}" for option, value in asked if option != "until-idle"]

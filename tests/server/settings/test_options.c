@@ -280,23 +280,30 @@ settings_of_datasets (void **state)
     options_clear (&options);
 }
 
-//  The size is behind the last '='; the command line's wins.
+//  The size is behind the last '='; the command line's wins.  The older name, block-cache, is the same
+//  setting.
 static void
 the_cache_on_the_local_disk (void **state)
 {
     (void) state;
-    options_t options = s_parsed ("--dataset a=/x --block-cache /b=c/d=3G");
+    options_t options = s_parsed ("--dataset a=/x --disk /b=c/d=3G");
     assert_string_equal (options.blocks_folder, "/b=c/d");
     assert_true (options.blocks_bytes == UINT64_C (3) << 30);
     options_clear (&options);
-    const char *text = "dataset\n    a = /x\nblock-cache = \"/e=2M\"\n";
-    options = s_parsed_file (text, "");
-    assert_string_equal (options.blocks_folder, "/e");
-    assert_true (options.blocks_bytes == 2 << 20);
-    options_clear (&options);
-    options = s_parsed_file (text, "--block-cache /b=1M");
-    assert_string_equal (options.blocks_folder, "/b");
-    options_clear (&options);
+    static const char *const texts [] = { "dataset\n    a = /x\ndisk = \"/e=2M\"\n",
+        "dataset\n    a = /x\nblock-cache = \"/e=2M\"\n" };
+    for (size_t name = 0; name < 2; name++) {
+        options = s_parsed_file (texts [name], "");
+        assert_string_equal (options.blocks_folder, "/e");
+        assert_true (options.blocks_bytes == 2 << 20);
+        options_clear (&options);
+        options = s_parsed_file (texts [name], "--disk /b=1M");
+        assert_string_equal (options.blocks_folder, "/b");
+        options_clear (&options);
+        options = s_parsed_file (texts [name], "--block-cache=/b=1M");
+        assert_string_equal (options.blocks_folder, "/b");
+        options_clear (&options);
+    }
     options = s_parsed ("--dataset a=/x");
     assert_null (options.blocks_folder);
     options_clear (&options);
@@ -408,11 +415,13 @@ arguments_refused (void **state)
         { "--on-bda a=fail", "did you mean '--on-bad'?" },
         { "--dataset a=/x --memory 12X", "memory: expected a size in bytes, as in 512M or 4G, got '12X'" },
         { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
-        { "--dataset a=/x --block-cache /b", "block-cache: expected DIR=BYTES, as in /var/cache/tureen=200G, "
+        { "--dataset a=/x --disk /b", "disk: expected DIR=BYTES, as in /var/cache/tureen=200G, "
             "got '/b'" },
-        { "--dataset a=/x --block-cache =1G", "block-cache: expected DIR=BYTES" },
-        { "--dataset a=/x --block-cache /b=1023K", "block-cache: expected a size of 1M or more" },
-        { "--dataset a=/x --block-cache /b=", "block-cache: expected a size of 1M or more" },
+        { "--dataset a=/x --disk =1G", "disk: expected DIR=BYTES" },
+        { "--dataset a=/x --disk /b=1023K", "disk: expected a size of 1M or more" },
+        { "--dataset a=/x --disk /b=", "disk: expected a size of 1M or more" },
+        { "--dataset a=/x --block-cache /b", "disk: expected DIR=BYTES" },
+        { "--dataset a=/x --dsik /b=1G", "did you mean '--disk'?" },
         { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
         { "--dataset a=/x --patience 0", "patience: expected a number from 1 to 604800, got '0'" },
         { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
