@@ -26,6 +26,8 @@ int command_read (int argc, char **argv);
 int command_prepare (int argc, char **argv);
 //  0 clean; 1 faults; 2 unusable arguments or files.
 int command_audit (int argc, char **argv);
+//  0 done; 1 something was damaged, or could not be done; 2 unusable arguments.
+int command_cache (int argc, char **argv);
 //  0 packed; 1 it failed; 2 unusable arguments; 128 + N stopped by signal N.
 int command_pack (int argc, char **argv);
 //  NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER: ends the name in place.  False: it is none of

@@ -27,6 +27,7 @@ static const struct {
     { "pack", command_pack, "pack a data set, shuffled, for reading in large pieces" },
     { "verify", command_verify, "read a pack back: is every sample whole, is the order a shuffle?" },
     { "unpack", command_unpack, "give the files of a pack back" },
+    { "cache", command_cache, "show, check or drop what servers keep on the local disk (--disk)" },
     { "prepare", command_prepare, "run a pipeline on files: what a job will see" },
     { "audit", command_audit, "say whether recorded epochs are what training assumes" }
 };

@@ -22,6 +22,7 @@ enum {
     ERROR_BYTES = 700,
     LOOK_AGAIN_MS = 10000,              //  when nothing could be removed
     MAP_BLOCKS = 2,                     //  of the maps of `data` and `sums` at first
+    FORMAT_AT = 7,                      //  of the formats below: the version
     MAP_STORES = 128                    //  what is written in so many steps takes at most a block more of the
                                         //  map: ext4 has 170 pieces in a block that is half full
 };
@@ -45,6 +46,7 @@ struct block_cache {
     //  set at birth
     char *folder;
     uint64_t bytes_max;
+    bool is_guest;
     block_cache_threads_t *threads;     //  NULL: callers wait for the disk themselves
     //  set before is_open
     int descriptor;                     //  of the folder
@@ -97,6 +99,8 @@ s_read_usage (block_cache_t *self)
         atomic_store (&self->bytes_seen, self->bytes);
     if (rc != -EPROTO)
         return rc;
+    if (block_cache_is_newer (self->usage))
+        return -ENOTSUP;
     struct stat status;
     if (fstat (self->usage, &status) == 0 && status.st_size > 0 && !block_cache_is_older (self->usage))
         block_cache_found_damage (self);
@@ -216,6 +220,27 @@ block_cache_is_older (int descriptor)
             || memcmp (format, "tureenB1", sizeof format) == 0);
 }
 
+//  So that any Tureen sees it: a record of each format has its format first, and the sum of all that stands
+//  before it in the words behind.
+bool
+block_cache_is_newer (int descriptor)
+{
+    uint64_t words [4] = { 0 };
+    bool is_whole = pread (descriptor, words, sizeof words, 0) >= (ssize_t) sizeof (usage_t);
+    const char *format = (const char *) words;
+    bool is_usage = memcmp (format, USAGE_FORMAT, FORMAT_AT) == 0,
+        is_head = memcmp (format, HEAD_FORMAT, FORMAT_AT) == 0;
+    size_t sum = is_usage? offsetof (usage_t, sum): offsetof (block_cache_head_t, sum);
+    return is_whole && (is_usage || is_head) && format [FORMAT_AT] > USAGE_FORMAT [FORMAT_AT]
+        && words [sum / sizeof *words] == XXH3_64bits (words, sum);
+}
+
+bool
+block_cache_is_guest (const block_cache_t *self)
+{
+    return self->is_guest;
+}
+
 void
 block_cache_found_damage (block_cache_t *self)
 {
@@ -283,6 +308,19 @@ s_is_dataset (const char *name)
 {
     return strlen (name) == BLOCK_CACHE_NAME_BYTES - 1
         && strspn (name, "0123456789abcdef") == BLOCK_CACHE_NAME_BYTES - 1;
+}
+
+int
+block_cache_each (const block_cache_t *self, block_cache_each_fn *each, void *context)
+{
+    DIR *stream = s_list (self);
+    if (!stream)
+        return -errno;
+    for (const struct dirent *item; (item = readdir (stream));)
+        if (s_is_dataset (item->d_name))
+            each (context, item->d_name);
+    closedir (stream);
+    return 0;
 }
 
 uint64_t
@@ -407,6 +445,18 @@ s_remove_oldest (block_cache_t *self)
     return is_removed;
 }
 
+int
+block_cache_remove (block_cache_t *self, const char *name)
+{
+    unused_t unused = { .lock = -1 };
+    s_consider (self, name, &unused);
+    if (unused.lock < 0)
+        return -EBUSY;
+    bool is_removed = s_remove (self, &unused);
+    close (unused.lock);
+    return is_removed? 0: -EIO;
+}
+
 uint64_t
 block_cache_room (const block_cache_t *self)
 {
@@ -464,6 +514,15 @@ s_fail (const char *folder, int rc, const char *what, char *error, size_t error_
     return rc;
 }
 
+//  The folder is not made: it is the cache of a server, or none.
+static int
+s_fail_guest (const block_cache_t *self, int rc, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "there is no cache on the local disk in '%.300s' (%s): give the folder DIR "
+        "that a server has as --disk DIR=BYTES", self->folder, strerror (-rc));
+    return rc;
+}
+
 //  What is in the folder beside DIR/usage.
 typedef struct {
     size_t datasets, others;
@@ -493,15 +552,18 @@ static int
 s_open_folder (block_cache_t *self, char *error, size_t error_bytes)
 {
     struct stat status;
-    if (mkdir (self->folder, 0700) != 0 && errno != EEXIST)
+    if (!self->is_guest && mkdir (self->folder, 0700) != 0 && errno != EEXIST)
         return s_fail (self->folder, -errno, "give a folder that this user may make, or make it", error,
             error_bytes);
     self->descriptor = open (self->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (self->descriptor < 0 && self->is_guest)
+        return s_fail_guest (self, -errno, error, error_bytes);
     if (self->descriptor < 0 || fstat (self->descriptor, &status) != 0)
         return s_fail (self->folder, -errno, "give a folder of this user's own", error, error_bytes);
     if (status.st_uid != geteuid ())
-        return s_fail (self->folder, -EPERM, "it belongs to another user, and users do not share a cache: "
-            "give each a folder of its own", error, error_bytes);
+        return s_fail (self->folder, -EPERM, self->is_guest? "it belongs to another user: run this as that "
+            "user": "it belongs to another user, and users do not share a cache: give each a folder of its "
+            "own", error, error_bytes);
     if (status.st_mode & (S_IWGRP | S_IWOTH))
         return s_fail (self->folder, -EPERM, "other users may write to it: take that from them with chmod "
             "go-w", error, error_bytes);
@@ -526,14 +588,20 @@ static int
 s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
 {
     //  Another server may make the file at this moment.
-    if (faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT
+    if (!self->is_guest
+    &&  faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT
     &&  s_content (self).others > 0
     &&  faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return s_fail (self->folder, -ENOTEMPTY, "something else is in it: give a folder that is empty, or "
             "does not exist", error, error_bytes);
-    self->usage = openat (self->descriptor, USAGE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    self->usage = openat (self->descriptor, USAGE_NAME, O_RDWR | (self->is_guest? 0: O_CREAT) | O_NOFOLLOW
+        | O_CLOEXEC, 0600);
+    if (self->usage < 0 && self->is_guest && errno == ENOENT)
+        return s_fail_guest (self, -ENOENT, error, error_bytes);
     if (self->usage < 0)
         return s_fail (self->folder, -errno, "give a folder that this user may write to", error, error_bytes);
+    if (!s_is_usage (self) && self->is_guest)
+        return s_fail_guest (self, -ENOTEMPTY, error, error_bytes);
     if (!s_is_usage (self))
         return s_fail (self->folder, -ENOTEMPTY, "its file 'usage' is of something else: give a folder that "
             "is empty, or does not exist", error, error_bytes);
@@ -546,7 +614,9 @@ s_look (block_cache_t *self, char *error, size_t error_bytes)
 {
     int rc = block_cache_begin (self, true);
     if (rc)
-        return s_fail (self->folder, rc, rc == -ENOSPC? NO_ROOM:
+        return s_fail (self->folder, rc, rc == -ENOSPC? NO_ROOM: rc == -ENOTSUP? "a later Tureen has written "
+            "it, in a newer format: use that one, or give another folder, or remove this one and what it "
+            "has is read again":
             "give a folder on a local file system, which has locks (flock)", error, error_bytes);
     rc = block_cache_room_count (self);
     if (rc == 0)
@@ -594,6 +664,19 @@ s_new (const char *folder, uint64_t bytes_max)
     return self;
 }
 
+static int
+s_open (block_cache_t **self_p, char *error, size_t error_bytes)
+{
+    block_cache_t *self = *self_p;
+    block_cache_request_t request = { .work = s_work_open, .cache = self };
+    int rc = block_cache_do (self, &request)? self->opened: 0;
+    if (rc) {
+        snprintf (error, error_bytes, "%s", self->error);
+        block_cache_close (self_p);
+    }
+    return rc;
+}
+
 int
 block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, const char *folder,
     uint64_t bytes_max, char *error, size_t error_bytes)
@@ -608,13 +691,7 @@ block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, 
     }
     self->threads = *threads_p;
     *threads_p = NULL;
-    block_cache_request_t request = { .work = s_work_open, .cache = self };
-    int rc = block_cache_do (self, &request)? self->opened: 0;
-    if (rc) {
-        snprintf (error, error_bytes, "%s", self->error);
-        block_cache_close (self_p);
-    }
-    return rc;
+    return s_open (self_p, error, error_bytes);
 }
 
 int
@@ -623,6 +700,18 @@ block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max
 {
     block_cache_threads_t *none = NULL;
     return block_cache_open_by (self_p, &none, folder, bytes_max, error, error_bytes);
+}
+
+int
+block_cache_open_guest (block_cache_t **self_p, const char *folder, char *error, size_t error_bytes)
+{
+    assert (self_p); assert (folder && *folder); assert (error && error_bytes > 0);
+    *error = 0;
+    block_cache_t *self = *self_p = s_new (folder, UINT64_MAX);
+    if (!self)
+        return s_fail (folder, -ENOMEM, "free memory", error, error_bytes);
+    self->is_guest = true;
+    return s_open (self_p, error, error_bytes);
 }
 
 void

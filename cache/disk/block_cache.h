@@ -4,7 +4,8 @@
  *      DIR/KEY/            one data set (block_data.h); KEY: 32 hexadecimal digits
  *          lock            servers that use the data set hold a shared lock; its time is that of the last use
  *          data            a sparse file: the data set's objects, one after the other, in units of 4 KiB
- *          sums            a head, then 4 bytes for each unit: 0, it is not here; else its checksum
+ *          sums            a head (and in its block what the data set is, block_note.h), then 4 bytes for
+ *                          each unit: 0, it is not here; else its checksum
  *
  *  happy path:     block_cache_open .. block_data_open, block_data_read, block_data_store ..
  *                  block_data_close .. block_cache_close
@@ -58,6 +59,10 @@ int block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes
 //  opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
 int block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, const char *folder,
     uint64_t bytes_max, char *error, size_t error_bytes);
+//  The cache that a server has made there, for a look at it: -ENOENT where there is none.  Nothing is kept,
+//  and nothing given up but what is found damaged; data sets that are not there are not made
+//  (block_data_open: -ENOENT); the time of their last use stays.  No threads: callers wait for the disk.
+int block_cache_open_guest (block_cache_t **self_p, const char *folder, char *error, size_t error_bytes);
 //  All data sets must be closed.  Waits for the disk, and for all threads.
 void block_cache_close (block_cache_t **self_p);
 //  Never waits for the disk.
@@ -86,10 +91,16 @@ enum {
 //  Of DIR.
 int block_cache_descriptor (const block_cache_t *self);
 bool block_cache_is_open (const block_cache_t *self);
+bool block_cache_is_guest (const block_cache_t *self);
 //  Something was not as it was written.
 void block_cache_found_damage (block_cache_t *self);
 //  Whether a file begins as one of an earlier build does.  That is no damage: the cache is filled again.
 bool block_cache_is_older (int descriptor);
+//  Whether it is as a later build writes it: that is no damage either, and stays as it is.
+bool block_cache_is_newer (int descriptor);
+//  Calls for the name of each data set's folder; 0 or -errno.
+typedef void (block_cache_each_fn) (void *context, const char *name);
+int block_cache_each (const block_cache_t *self, block_cache_each_fn *each, void *context);
 //  The local disk has failed: nothing more is written.  Returns rc.
 int block_cache_failed (block_cache_t *self, int rc);
 bool block_cache_has_failed (const block_cache_t *self);
@@ -143,5 +154,7 @@ uint64_t block_cache_room (const block_cache_t *self);
 //  Removes what no server uses until there are so many bytes of room, or as many as there can be; returns
 //  the room.
 uint64_t block_cache_room_make (block_cache_t *self, uint64_t bytes);
+//  Removes the data set of this name.  -EBUSY: a server uses it; -EIO: its files cannot be removed.
+int block_cache_remove (block_cache_t *self, const char *name);
 
 #endif

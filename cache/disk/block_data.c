@@ -102,6 +102,12 @@ s_read_from_memory (int descriptor, void *memory, size_t bytes, off_t offset)
     return preadv2 (descriptor, &part, 1, offset, RWF_NOWAIT) == (ssize_t) bytes;
 }
 
+uint32_t
+block_data_sum (uint64_t unit, uint64_t owner, const uint8_t *memory, size_t bytes)
+{
+    return s_sum (unit, owner, memory, bytes);
+}
+
 static off_t
 s_sum_offset (uint64_t unit)
 {
@@ -166,7 +172,7 @@ s_open_file (const block_data_t *self, const char *file, int *descriptor_p)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
     snprintf (path, sizeof path, "%s/%s", self->name, file);
-    int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (block_cache_is_guest (self->cache)? 0: O_CREAT);
     //  Of bytes in the page cache a disk that hangs would be told that they were read.  For the owner alone.
     *descriptor_p = openat (block_cache_descriptor (self->cache), path, flags | O_NOATIME, 0600);
     if (*descriptor_p < 0 && errno == EPERM)
@@ -194,6 +200,8 @@ s_prepare_sums (const block_data_t *self)
     block_cache_head_t head;
     int rc = 0;
     bool is_older = block_cache_is_older (self->sums);
+    if (block_cache_is_newer (self->sums))
+        return -ENOTSUP;
     if (!block_cache_head_read (self->cache, self->name, self->sums, &head)) {
         rc = ftruncate (self->sums, 0) != 0? -errno: block_cache_head_write (self->sums, &head);
         if (head.stores > 0 && !is_older)
@@ -202,11 +210,27 @@ s_prepare_sums (const block_data_t *self)
     return rc? rc: s_set_length (self->sums, HEAD_BYTES + self->units * sizeof (uint32_t));
 }
 
-//  Under the cache's lock.
+//  Under the cache's lock, as the next one.
+static int
+s_open_as_guest (block_data_t *self)
+{
+    block_cache_head_t head;
+    int rc = s_open_file (self, "lock", &self->lock);
+    if (rc == 0 && flock (self->lock, LOCK_SH | LOCK_NB) != 0)
+        rc = -errno;
+    rc = rc? rc: s_open_file (self, "sums", &self->sums);
+    rc = rc? rc: s_open_file (self, "data", &self->data);
+    if (rc == 0 && !block_cache_head_read (self->cache, self->name, self->sums, &head))
+        rc = block_cache_is_newer (self->sums)? -ENOTSUP: -ENOENT;
+    return rc;
+}
+
 static int
 s_open (block_data_t *self)
 {
     block_cache_t *cache = self->cache;
+    if (block_cache_is_guest (cache))
+        return s_open_as_guest (self);
     struct stat status;
     bool is_new = fstatat (block_cache_descriptor (cache), self->name, &status, AT_SYMLINK_NOFOLLOW) != 0;
     if (is_new && block_cache_room_make (cache, NEW_BYTES) < NEW_BYTES)
@@ -233,7 +257,7 @@ static void
 s_close_files (block_data_t *self)
 {
     int *files [] = { &self->data, &self->sums, &self->lock };
-    if (self->lock >= 0)
+    if (self->lock >= 0 && !block_cache_is_guest (self->cache))
         futimens (self->lock, NULL);
     for (size_t file = 0; file < sizeof files / sizeof *files; file++) {
         if (*files [file] >= 0)
@@ -377,6 +401,29 @@ s_begin (block_cache_request_t *request)
     rc = rc? rc: block_cache_begin (request->data->cache, false);
     request->is_locked_out = rc == -EAGAIN;
     return rc;
+}
+
+static void
+s_work_note (block_cache_request_t *request)
+{
+    if (s_begin (request))
+        return;
+    block_note_write (request->data->sums, (const block_note_t *) request->memory);
+    block_cache_end (request->data->cache);
+}
+
+void
+block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count, uint64_t bytes,
+    const block_data_key_t *list)
+{
+    if (!self || block_cache_is_guest (self->cache))
+        return;
+    block_note_t note = { .kind = kind, .count = count, .bytes = bytes, .list = { list? list->words [0]: 0,
+        list? list->words [1]: 0 } };
+    snprintf (note.name, sizeof note.name, "%s", name);
+    block_cache_request_t request = { .work = s_work_note, .data = self, .memory = (uint8_t *) &note,
+        .bytes = sizeof note, .is_change = true };
+    block_cache_do (self->cache, &request);
 }
 
 //  Where a request begins that reads: what the cache takes is seen beside it.  Whether the checksums can be
@@ -726,7 +773,9 @@ bool
 block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
-    bool is_good = true;
+    bool is_good = !block_cache_is_guest (self->cache);
+    if (!is_good)
+        return false;
     for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_drop;
@@ -902,7 +951,8 @@ s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
-    for (size_t at = 0; at < bytes && !block_cache_has_failed (self->cache);) {
+    bool is_wanted = !block_cache_is_guest (self->cache);
+    for (size_t at = 0; is_wanted && at < bytes && !block_cache_has_failed (self->cache);) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
         request.owner = owner;

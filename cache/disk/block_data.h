@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "block_cache.h"
+#include "block_note.h"
 #include "block_queue.h"
 
 typedef struct block_data block_data_t;
@@ -43,11 +44,15 @@ block_data_next (uint64_t offset, uint64_t bytes)
 
 //  bytes: of the whole address space, which may have grown since the data set was used last.  0; or -errno
 //  and *self_p NULL: it cannot be kept (-ENOSPC: the cache is full of data in use; -EFBIG: files of this size
-//  are not allowed here).  If the disk does not answer, 0: it is opened by the first use that the disk
-//  answers.
+//  are not allowed here; -ENOTSUP: a later Tureen has written it; -ENOENT: a guest's cache does not have it).
+//  If the disk does not answer, 0: it is opened by the first use that the disk answers.
 int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
     uint64_t bytes);
 void block_data_close (block_data_t **self_p);
+//  Notes for people what it is (block_note.h), if the disk answers.  NULL as self: nothing.  list: of files;
+//  else NULL.
+void block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count,
+    uint64_t bytes, const block_data_key_t *list);
 //  As given to block_data_open; lent.
 const block_data_key_t *block_data_key (const block_data_t *self);
 //  Of the whole address space.
@@ -88,6 +93,8 @@ block_data_range_t *block_data_take (block_queue_t *queue);
 bool block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums);
 //  The checksums of bytes that begin at this offset.
 void block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t *sums);
+//  Of one unit, which may be short, with its owner; never 0.
+uint32_t block_data_sum (uint64_t unit, uint64_t owner, const uint8_t *memory, size_t bytes);
 //  Copies what came with these checksums, which lie anywhere in memory.  False: it does not match them.
 bool block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from,
     const uint8_t *sums);

@@ -934,6 +934,7 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
             "its files: make a pack of them with `tureen pack`, and copy its folder there", field->path);
     if (draft->cache)
         (void) (catalogue_listing_open (&field->list_blocks, field->store, draft->cache) == 0);
+    block_data_note (field->list_blocks, BLOCK_NOTE_OBJECT_LIST, field->path, 0, 0, NULL);
     field->list_was_aside = field->list_blocks && block_data_is_aside (field->list_blocks);
     bool is_kept = field->list_blocks && !draft->list_anew
         && catalogue_listing_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
@@ -1033,6 +1034,7 @@ s_keep_objects (draft_t *draft, size_t number)
     int rc = s_place_objects (draft, number, &key, &bytes);
     if (rc == 0 && field->blocks_rc == 0 && bytes > 0)
         field->blocks_rc = block_data_open (&field->blocks, draft->cache, &key, bytes);
+    block_data_note (field->blocks, BLOCK_NOTE_OBJECTS, field->path, draft->self->sample_count, bytes, NULL);
     return rc;
 }
 

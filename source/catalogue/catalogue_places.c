@@ -50,6 +50,7 @@ typedef struct {
     draft_t *draft;
     size_t field;
     char *name;                         //  of the data set in the cache
+    const char *folder;                 //  in it: the field's
     block_data_t *blocks;               //  of the list; the field's
     head_t head;
     uint64_t slot_bytes [SLOTS];        //  that a list takes there
@@ -94,12 +95,18 @@ catalogue_places_is_unchanged (const catalogue_t *self, uint32_t id, size_t fiel
         && (uint64_t) status.st_size == catalogue_file_bytes (self, id, field);
 }
 
+//  0 stands for none.
+static uint64_t
+s_number (uint64_t owner)
+{
+    return owner? owner: 1;
+}
+
 uint64_t
 catalogue_owner (const catalogue_t *self, uint32_t id, size_t field)
 {
     assert (self->fields [field].blocks);
-    uint64_t owner = s_owner (self, id, field).low64;
-    return owner? owner: 1;
+    return s_number (s_owner (self, id, field).low64);
 }
 
 
@@ -280,7 +287,7 @@ s_begin_anew (places_t *self)
     const catalogue_t *catalogue = self->draft->self;
     for (uint32_t id = 0; id < catalogue->sample_count; id++)
         live += s_units (self->files [id].bytes);
-    if (self->head.end <= 2 * live + SPARE_BYTES)
+    if (self->head.end <= 2 * live + SPARE_BYTES || block_cache_is_guest (self->draft->cache))
         return false;
     self->head.generation++;
     self->head.end = 0;
@@ -348,8 +355,15 @@ s_open_space (places_t *self, field_t *field)
     snprintf (version, sizeof version, "files %llu", (unsigned long long) self->head.generation);
     block_data_key_add (&key, self->name, version, 0);
     //  All files may be empty.
-    return self->head.end == 0? 0: block_data_open (&field->blocks, self->draft->cache, &key,
+    int rc = self->head.end == 0? 0: block_data_open (&field->blocks, self->draft->cache, &key,
         self->head.end);
+    const catalogue_t *catalogue = self->draft->self;
+    uint64_t bytes = 0;
+    for (uint32_t id = 0; id < catalogue->sample_count; id++)
+        bytes += s_units (self->files [id].bytes);
+    block_data_note (field->blocks, BLOCK_NOTE_FILES, self->folder, catalogue->sample_count, bytes,
+        block_data_key (field->list_blocks));
+    return rc;
 }
 
 static int
@@ -358,6 +372,7 @@ s_open_list (places_t *self, field_t *field)
     block_data_key_t key = { { 0, 0 } };
     block_data_key_add (&key, self->name, "a list of files", SLOTS * SLOT_BYTES);
     int rc = block_data_open (&field->list_blocks, self->draft->cache, &key, SLOTS * SLOT_BYTES);
+    block_data_note (field->list_blocks, BLOCK_NOTE_FILE_LIST, self->folder, 0, 0, NULL);
     self->blocks = field->list_blocks;
     rc = rc? rc: s_load_newest (self);
     //  What could not be read is not lost.
@@ -453,6 +468,7 @@ catalogue_places_find (draft_t *draft, size_t number)
     if (field->blocks_rc)
         return;
     self.name = s_name (draft, number);
+    self.folder = self.name? strrchr (self.name, '\n') + 1: NULL;
     field->places = reallocarray (NULL, draft->self->sample_count, sizeof *field->places);
     field->blocks_rc = self.name && field->places? s_open (&self, field): -ENOMEM;
     for (uint32_t id = 0; field->blocks && id < draft->self->sample_count; id++)
@@ -463,4 +479,33 @@ catalogue_places_find (draft_t *draft, size_t number)
     free (self.table.slots);
     free (self.new_ids);
     free (self.files);
+}
+
+
+//  -- for people
+
+int
+catalogue_places_load (block_folder_file_t **files_p, size_t *count_p, block_cache_t *cache,
+    const block_data_key_t *list)
+{
+    places_t self = { .draft = NULL };
+    *files_p = NULL;
+    *count_p = 0;
+    int rc = block_data_open (&self.blocks, cache, list, SLOTS * SLOT_BYTES);
+    rc = rc? rc: s_load_newest (&self);
+    rc = rc? rc: self.head.serial == 0? -ENODATA: 0;
+    block_folder_file_t *files = rc? NULL: calloc (self.listed + 1, sizeof *files);
+    rc = rc || files? rc: -ENOMEM;
+    if (rc == 0)
+        qsort (self.entries, self.listed, sizeof *self.entries, s_compare_places);
+    for (size_t item = 0; rc == 0 && item < self.listed; item++) {
+        const entry_t *entry = &self.entries [item];
+        if (entry->bytes > 0)
+            files [(*count_p)++] = (block_folder_file_t) { .owner = s_number (entry->owner [0]),
+                .place = entry->place, .bytes = entry->bytes };
+    }
+    block_data_close (&self.blocks);
+    free (self.entries);
+    *files_p = files;
+    return rc;
 }

@@ -466,6 +466,7 @@ s_keep_index (const draft_t *draft, const transfer_t *first)
     block_data_key_add (&key, first->url, first->object_version, first->object_bytes);
     if (draft->cache && *first->object_version && first->object_bytes > first->done)
         (void) (block_data_open (&blocks, draft->cache, &key, first->object_bytes) == 0);
+    block_data_note (blocks, BLOCK_NOTE_INDEX, catalogue_root (draft->self), 0, 0, NULL);
     return blocks;
 }
 
@@ -639,6 +640,8 @@ s_keep_volumes (const draft_t *draft, const uint8_t *first_blocks)
     uint64_t bytes = pack_volume_place (pack, pack->index.volume_count);
     pack->blocks_rc = is_known && bytes > 0? block_data_open (&pack->blocks, draft->cache, &key, bytes):
         -ENODATA;
+    block_data_note (pack->blocks, BLOCK_NOTE_VOLUMES, catalogue_root (draft->self),
+        pack->index.volume_count, bytes, NULL);
     uint64_t place = 0;
     for (uint32_t volume = 0; pack->blocks && volume < pack->index.volume_count; volume++) {
         block_data_store (pack->blocks, place, PACK_BLOCK_BYTES, first_blocks
@@ -671,6 +674,7 @@ s_keep_files (const draft_t *draft)
     bool is_wanted = catalogue_places_are_wanted (draft, pack->descriptors [0]);
     pack->blocks_rc = !is_wanted? -CATALOGUE_NOT_KEPT: !is_known || bytes == 0? -EIO: block_data_open (
         &pack->blocks, draft->cache, &key, bytes);
+    block_data_note (pack->blocks, BLOCK_NOTE_VOLUMES, root, pack->index.volume_count, bytes, NULL);
 }
 
 //  Their versions; their first blocks are checked.

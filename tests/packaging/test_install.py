@@ -26,7 +26,7 @@ TUREEN = str(BIN / "tureen")
 CMAKE = shutil.which("cmake", path="/usr/bin:" + os.environ.get("PATH", ""))
 PATIENCE_S = 60
 COMMANDS = ("serve", "read", "status", "top", "add", "remove", "drain", "stop", "work", "key", "pack",
-            "verify", "unpack", "prepare", "audit")
+            "verify", "unpack", "cache", "prepare", "audit")
 
 
 def run(*command: str, environment: Optional[Dict[str, str]] = None, status: int = 0) -> str:
