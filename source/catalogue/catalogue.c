@@ -392,25 +392,30 @@ s_begin_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
 //  Of the first one that failed, in *failed_p.
 static int
 s_read_objects (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, const store_persistence_t *how, uint32_t *failed_p)
+    catalogue_buffer_t *buffers, const store_persistence_t *how, const bool *are_here, uint32_t *failed_p)
 {
     transfer_t *transfers = calloc (count, sizeof *transfers);
-    int rc = transfers? 0: -ENOMEM;
+    size_t *indexes = calloc (count, sizeof *indexes), begun = 0;       //  of the transfers
+    int rc = transfers && indexes? 0: -ENOMEM;
     *failed_p = first;
     for (size_t index = 0; rc == 0 && index < count; index++) {
         *failed_p = first + (uint32_t) index;
-        rc = s_begin_object (self, *failed_p, field, &buffers [index], &transfers [index]);
+        if (are_here && are_here [index])
+            continue;
+        indexes [begun] = index;
+        rc = s_begin_object (self, *failed_p, field, &buffers [index], &transfers [begun++]);
     }
-    if (rc == 0 && (rc = store_carry_out (self->fields [field].store, transfers, count, how)))
-        for (size_t index = count; index-- > 0; )
+    if (rc == 0 && begun > 0 && (rc = store_carry_out (self->fields [field].store, transfers, begun, how)))
+        for (size_t index = begun; index-- > 0; )
             if (transfers [index].rc) {
                 rc = transfers [index].rc;
-                *failed_p = first + (uint32_t) index;
+                *failed_p = first + (uint32_t) indexes [index];
             }
-    for (size_t index = 0; transfers && index < count; index++) {
+    for (size_t index = 0; index < begun; index++) {
         free ((char *) transfers [index].url);
-        buffers [index].size = transfers [index].done;
+        buffers [indexes [index]].size = transfers [index].done;
     }
+    free (indexes);
     free (transfers);
     return rc;
 }
@@ -432,7 +437,7 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
     int rc = self->pack? s_read_packed (self, id, field, buffer, bytes):
-        self->fields [field].store? s_read_objects (self, id, 1, field, buffer, &how, &id):
+        self->fields [field].store? s_read_objects (self, id, 1, field, buffer, &how, NULL, &id):
         s_read_plain (self, id, field, buffer, bytes);
     buffer->size = rc? 0: bytes;
     return rc;
@@ -440,14 +445,14 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
 
 int
 catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, const store_persistence_t *how, uint32_t *failed_p)
+    catalogue_buffer_t *buffers, const store_persistence_t *how, const bool *are_here, uint32_t *failed_p)
 {
     if (s_field (self, field)->versions)
-        return s_read_objects (self, first, count, field, buffers, how, failed_p);
+        return s_read_objects (self, first, count, field, buffers, how, are_here, failed_p);
     int rc = 0;
     for (size_t index = 0; rc == 0 && index < count; index++) {
         *failed_p = first + (uint32_t) index;
-        rc = catalogue_read (self, *failed_p, field, &buffers [index]);
+        rc = are_here && are_here [index]? 0: catalogue_read (self, *failed_p, field, &buffers [index]);
     }
     return rc;
 }

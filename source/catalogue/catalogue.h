@@ -195,10 +195,16 @@ typedef struct {
 //  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 //  The same of the samples first .. first + count - 1, into a buffer for each; objects of a store come at the
-//  same time.  *failed_p: the first one that failed.  how: with a store (store.h).
+//  same time.  *failed_p: the first one that failed.  how: with a store (store.h).  are_here: those that need
+//  not be read; NULL: none.
 struct store_persistence;
 int catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, const struct store_persistence *how, uint32_t *failed_p);
+    catalogue_buffer_t *buffers, const struct store_persistence *how, const bool *are_here,
+    uint32_t *failed_p);
+//  Whether the local disk has the file whole, as far as is known without reading it.
+bool catalogue_is_kept (const catalogue_t *self, uint32_t id, size_t field);
+//  Reads it there, and grows the buffer if it must.  False: it is not there, or not whole.
+bool catalogue_read_kept (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 //  What -errno of a read of this field means, for people; static.
 const char *catalogue_error (const catalogue_t *self, size_t field, int rc);
 

@@ -482,6 +482,46 @@ catalogue_places_find (draft_t *draft, size_t number)
 }
 
 
+//  -- for those that read nothing else there
+
+static bool
+s_has_place (const catalogue_t *self, uint32_t id, size_t field)
+{
+    return self->fields [field].blocks && self->fields [field].places [id] != CATALOGUE_NO_PLACE
+        && catalogue_file_bytes (self, id, field) <= CATALOGUE_SAMPLE_BYTES_MAX;
+}
+
+bool
+catalogue_is_kept (const catalogue_t *self, uint32_t id, size_t field)
+{
+    uint64_t bytes = catalogue_file_bytes (self, id, field);
+    return bytes == 0 || (s_has_place (self, id, field)
+        && block_data_has (self->fields [field].blocks, self->fields [field].places [id], bytes));
+}
+
+//  An empty file needs no reading.
+bool
+catalogue_read_kept (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer)
+{
+    uint64_t bytes = catalogue_file_bytes (self, id, field);
+    if ((bytes > 0 && !s_has_place (self, id, field)) || catalogue_make_room (buffer, bytes))
+        return false;
+    bool is_here = bytes == 0;
+    block_data_t *blocks = self->fields [field].blocks;
+    if (!is_here && self->fields [field].store) {
+        block_data_gap_t gap = block_data_read (blocks, self->fields [field].places [id], bytes,
+            buffer->bytes);
+        is_here = gap.begin >= gap.end;
+    }
+    else
+    if (!is_here)
+        is_here = block_data_read_owned (blocks, catalogue_owner (self, id, field),
+            self->fields [field].places [id], bytes, buffer->bytes);
+    buffer->size = is_here? bytes: 0;
+    return is_here;
+}
+
+
 //  -- for people
 
 int

@@ -127,6 +127,7 @@ enum {
 typedef struct {
     catalogue_t *catalogue;
     store_persistence_t persistence;            //  with a store
+    pack_source_disk_t *disk;                   //  as in the options
     char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
     catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX] [AHEAD_MAX];
     uint64_t first, end;                        //  the samples in them
@@ -182,6 +183,17 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
     return rc;
 }
 
+//  It seemed to be kept.
+static int
+s_fail_damaged (const folder_t *self, uint32_t id, size_t field, char *error)
+{
+    char path [PATH_MAX];
+    catalogue_path (self->catalogue, id, field, path, sizeof path);
+    return pack_source_fail (error, -ENODATA, "what '%.200s' has of '%.200s/%.300s' is damaged, and "
+        "--only-kept leaves the source alone: go on with --resume, without --only-kept", self->disk->folder,
+        self->roots [field], path);
+}
+
 //  From a folder one after the other; from a store many at the same time, since each takes a round trip.
 static size_t
 s_samples_ahead (const folder_t *self)
@@ -198,14 +210,33 @@ s_samples_ahead (const folder_t *self)
     return count;
 }
 
+//  What the local disk has.
+static int
+s_read_disk (folder_t *self, size_t count, size_t field, bool *are_here, char *error)
+{
+    for (size_t index = 0; index < count; index++) {
+        uint32_t id = (uint32_t) (self->id + index);
+        catalogue_buffer_t *buffer = &self->buffers [field] [index];
+        are_here [index] = catalogue_read_kept (self->catalogue, id, field, buffer);
+        self->disk->bytes += are_here [index]? buffer->size: 0;
+        if (!are_here [index] && self->disk->is_only)
+            return s_fail_damaged (self, id, field, error);
+    }
+    return 0;
+}
+
 static int
 s_read_ahead (folder_t *self, char *error)
 {
     size_t count = s_samples_ahead (self);
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
         uint32_t failed;
-        int rc = catalogue_read_row (self->catalogue, (uint32_t) self->id, count, field,
-            self->buffers [field], &self->persistence, &failed);
+        bool are_here [AHEAD_MAX] = { false };
+        int rc = self->disk? s_read_disk (self, count, field, are_here, error): 0;
+        if (rc)
+            return rc;
+        rc = catalogue_read_row (self->catalogue, (uint32_t) self->id, count, field, self->buffers [field],
+            &self->persistence, are_here, &failed);
         if (rc)
             return s_fail (self, failed, field, rc, error);
     }
@@ -333,10 +364,34 @@ s_check_names (const catalogue_t *catalogue, char *error)
     return is_taken? -EINVAL: 0;
 }
 
+//  Refuses what is not all kept, with how much is missing.
+static int
+s_check_kept (const folder_t *self, const pack_source_options_t *options, char *error)
+{
+    uint32_t samples = catalogue_samples (self->catalogue);
+    size_t fields = catalogue_fields (self->catalogue);
+    uint64_t missing = 0, bytes = 0;
+    progress_step (options->progress, &(progress_step_t) { .what = "looking at what is kept",
+        .unit = "samples", .total = samples }, 0);
+    for (uint32_t id = 0; id < samples; id++) {
+        for (size_t field = 0; field < fields; field++) {
+            bool is_kept = catalogue_is_kept (self->catalogue, id, field);
+            missing += !is_kept;
+            bytes += is_kept? 0: catalogue_file_bytes (self->catalogue, id, field);
+        }
+        progress_tell (options->progress, id + 1, 0);
+    }
+    return missing == 0? 0: pack_source_fail (error, -ENODATA, "'%.300s' lacks %llu of the %llu files of "
+        "'%.300s', %.1f of %.1f MB: serve it until all is kept, or leave out --only-kept, and they are read "
+        "from there", self->disk->folder, (unsigned long long) missing, (unsigned long long) samples * fields,
+        self->roots [0], (double) bytes / 1e6, (double) catalogue_bytes (self->catalogue) / 1e6);
+}
+
 static int
 s_folder_fill (folder_t *self, const pack_source_options_t *options, char *signature, char *error)
 {
     self->persistence = options->store;
+    self->disk = options->disk;
     const char *path = options->paths [0];
     struct stat status;
     bool is_list = stat (path, &status) == 0 && !S_ISDIR (status.st_mode);
@@ -346,7 +401,8 @@ s_folder_fill (folder_t *self, const pack_source_options_t *options, char *signa
     catalogue_options_t wanted = { .path = root, .extensions = options->extensions, .fields = options->fields,
         .field_count = options->field_count, .labels = is_list? path: NULL,
         .allow_empty = options->allow_empty, .is_to_pack = true,
-        .progress = options->progress };
+        .cache = self->disk? self->disk->cache: NULL, .keep = CATALOGUE_KEEP_ALL,
+        .list_anew = self->disk && self->disk->list_anew, .progress = options->progress };
     int rc = catalogue_open (&self->catalogue, &wanted, error, PACK_SOURCE_ERROR_BYTES);
     free (root);
     if (rc == 0)
@@ -362,7 +418,13 @@ s_folder_fill (folder_t *self, const pack_source_options_t *options, char *signa
         if (!(self->roots [field] = strdup (folder)))
             return -ENOMEM;
     }
-    return s_sign (self, signature);
+    if (self->disk && catalogue_pack (self->catalogue))
+        return pack_source_fail (error, -EINVAL, "'%.600s' is a pack already, which --from-disk is not for: "
+            "copy its folder", self->roots [0]);
+    if (self->disk)
+        self->disk->listed_s = catalogue_listed_s (self->catalogue, 0);
+    rc = self->disk && self->disk->is_only? s_check_kept (self, options, error): 0;
+    return rc? rc: s_sign (self, signature);
 }
 
 //  Also a list.
@@ -1094,6 +1156,7 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
     const char *misplaced =
         has_files && options->masks? "masks among members are for tar files: give a folder's as fields":
         has_files && options->classes? "names of classes are for tar files with .cls: a folder has its own":
+        !has_files && options->disk? "--from-disk is for folders, lists and single objects of a store":
         !has_files && options->field_count?
             "fields are for folders and lists: a tar file has its own as members": NULL;
     if (misplaced) {

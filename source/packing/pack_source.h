@@ -31,6 +31,17 @@ typedef struct pack_source pack_source_t;
 
 enum { PACK_SOURCE_ERROR_BYTES = 1024 };
 
+//  A cache on the local disk that has files of a folder, or single objects of a store.
+typedef struct {
+    block_cache_t *cache;               //  a guest's, lent
+    const char *folder;                 //  of it, for errors
+    bool list_anew;                     //  of a store, though a list is kept there
+    bool is_only;                       //  nothing is read from the source
+    //  the result
+    uint64_t bytes;                     //  that came from there
+    int64_t listed_s;                   //  when the list was made that was kept there; 0: none was used
+} pack_source_disk_t;
+
 typedef struct {
     const char *const *paths;           //  one, or several tar files
     size_t path_count;
@@ -42,6 +53,7 @@ typedef struct {
     progress_t *progress;               //  of the files of a folder that are found; lent; NULL: not shown
     const char *signature;              //  of standard input: the same text for the same bytes, by which a
                                         //  packing is gone on with; NULL: none
+    pack_source_disk_t *disk;           //  lent; NULL: all is read from the source
     bool allow_empty;                   //  a class folder without a sample stays a class
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none

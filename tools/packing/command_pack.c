@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <jansson.h>
 #include "clock.h"
 #include "complain.h"
@@ -36,6 +37,8 @@ typedef struct {
     packing_options_t packing;              //  without functions and context; texts are lent from argv
     catalogue_field_t fields [CATALOGUE_FIELDS_MAX];
     const char *work;                       //  NULL: not given
+    const char *from_disk;                  //  the same
+    pack_source_disk_t disk;
     char *classes;                          //  what the file of --classes has; NULL: not given
     uint32_t patience;                      //  seconds
     bool quiet;
@@ -162,6 +165,15 @@ static const option_row_t s_rows [] = {
     { "work", "FOLDER", AT (work),
         "for a pack that goes to s3://: a folder for what is under way, as FOLDER otherwise is. It\n"
         "is removed at the end; with --resume it is the one that was given before" },
+    { "from-disk", "DIR", AT (from_disk),
+        "of files of a folder, and of single objects of a store: what servers have kept in DIR\n"
+        "(`tureen serve --disk DIR=BYTES`) is read there, and only the rest from SOURCE. A folder\n"
+        "is still walked through, and the pack is the same" },
+    { "only-kept", NULL, AT (disk.is_only),
+        "with --from-disk: nothing is read from SOURCE; where DIR lacks something, nothing is begun" },
+    { "listing", "kept|anew", AT (disk.list_anew),
+        "with --from-disk: the objects of a store are those of the list in DIR, if there is one\n"
+        "(kept, the default), or they are listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
     { "patience", "SECONDS", AT (patience),
         "how long a store that fails is asked again, before it ends and can be resumed (300)", 1,
         PATIENCE_SECONDS_MAX },
@@ -237,6 +249,9 @@ s_finish (arguments_t *self, size_t count, char **words)
     if (is_input && packing->resume && !packing->source.signature)
         return complain ("pack", "nothing tells whether standard input is the same as before: to go on with "
             "it, give --signature TEXT, from the begin");
+    if (!self->from_disk && (self->disk.is_only || self->disk.list_anew))
+        return complain ("pack", "--only-kept and --listing are for --from-disk DIR: leave them out, or give "
+            "it");
     return s_choose_target (self);
 }
 
@@ -379,7 +394,8 @@ s_raise_descriptors (void)
 //  ---- the result
 
 static bool
-s_print_json (const char *target, const packing_result_t *result, uint64_t clipped, double seconds)
+s_print_json (const arguments_t *options, const char *target, const packing_result_t *result,
+    uint64_t clipped, double seconds)
 {
     char seed [24];
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
@@ -394,11 +410,27 @@ s_print_json (const char *target, const packing_result_t *result, uint64_t clipp
         json_object_del (object, "rows_bytes");
         json_object_del (object, "clipped_samples");
     }
+    if (object && options->from_disk && !result->was_finished)
+        json_object_set_new (object, "from_disk_bytes", json_integer ((json_int_t) options->disk.bytes));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     return good || complain ("pack",
         "the result cannot be printed as JSON: standard output fails, or there is no "
         "memory");
+}
+
+static void
+s_tell_disk (const arguments_t *options)
+{
+    char when [32] = "";
+    time_t listed = (time_t) options->disk.listed_s;
+    struct tm utc;
+    if (listed > 0 && gmtime_r (&listed, &utc))
+        strftime (when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    printf ("%.1f MB came from '%s'%s%s%s\n", (double) options->disk.bytes / 1e6, options->from_disk,
+        *when? ", with the list of objects of ": "", when,
+        *when? "; --listing anew lists them again": options->disk.bytes? "": ": none of it is kept there, or "
+        "as other data (give the path, --extensions and --field as for the server)");
 }
 
 static bool
@@ -410,7 +442,7 @@ s_print (const arguments_t *options, const packing_result_t *result,
         fprintf (stderr, "tureen pack: warning: %s\n", text);
     const char *target = options->packing.address? options->packing.address: options->packing.target;
     if (options->json)
-        return s_print_json (target, result, clipped->count, seconds);
+        return s_print_json (options, target, result, clipped->count, seconds);
     if (result->was_finished)
         printf ("'%s' was finished already: ", target);
     printf ("%" PRIu64 " sample%s, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
@@ -420,10 +452,28 @@ s_print (const arguments_t *options, const packing_result_t *result,
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
     putchar ('\n');
+    if (options->from_disk && !result->was_finished)
+        s_tell_disk (options);
     if (result->with_rows)
         printf ("with the places of rows in %" PRIu64 " JPEG%s: %.1f MB\n", result->with_rows,
             plural (result->with_rows), (double) result->rows_bytes / 1e6);
     return true;
+}
+
+//  -1: go on; else the exit status.
+static int
+s_open_disk (arguments_t *self)
+{
+    char error [PACK_SOURCE_ERROR_BYTES];
+    if (!self->from_disk)
+        return -1;
+    if (block_cache_open_guest (&self->disk.cache, self->from_disk, error, sizeof error)) {
+        complain ("pack", "--from-disk: %s", error);
+        return EXIT_FAILED;
+    }
+    self->disk.folder = self->from_disk;
+    self->packing.source.disk = &self->disk;
+    return -1;
 }
 
 static int
@@ -473,7 +523,10 @@ command_pack (int argc, char **argv)
     arguments_t options;
     int status = s_parse (&options, argc, argv);
     if (status < 0)
+        status = s_open_disk (&options);
+    if (status < 0)
         status = s_run (&options);
+    block_cache_close (&options.disk.cache);
     free (options.classes);
     return complain_of_output ("pack", status);
 }
