@@ -143,10 +143,11 @@ s_json (const block_folder_entry_t *entry)
         [BLOCK_NOTE_FILES] = "files", [BLOCK_NOTE_VOLUMES] = "volumes", [BLOCK_NOTE_INDEX] = "index",
         [BLOCK_NOTE_OBJECT_LIST] = "object_list", [BLOCK_NOTE_FILE_LIST] = "file_list" };
     char first [WHEN_BYTES], last [WHEN_BYTES];
-    return json_pack ("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "key", entry->key,
+    return json_pack ("{s:s, s:o, s:s, s:I, s:I, s:o, s:I, s:o, s:o, s:b, s:b}", "key", entry->key,
         "name", s_text_or_null (entry->note.name), "kind", kinds [entry->note.kind],
         "count", (json_int_t) entry->note.count, "held_bytes", (json_int_t) entry->held_bytes,
-        "bytes", (json_int_t) entry->bytes, "disk_bytes", (json_int_t) entry->taken_bytes,
+        "bytes", entry->bytes? json_integer ((json_int_t) entry->bytes): json_null (), "disk_bytes",
+        (json_int_t) entry->taken_bytes,
         "first_used", s_text_or_null (s_when (entry->note.made_s, first)),
         "last_used", s_text_or_null (s_when (entry->used_s, last)), "open", entry->is_open,
         "newer", entry->is_newer);
@@ -181,8 +182,7 @@ s_list (const cache_t *self)
     for (size_t index = 0; index < self->count; index++) {
         const block_folder_entry_t *entry = &self->entries [index];
         char what [WHAT_BYTES], when [WHEN_BYTES], shown [SHOWN_BYTES], of [WHAT_BYTES] = "";
-        //  A list or an index has no size that a reader knows: its space is larger.
-        if (entry->note.count > 0)
+        if (entry->bytes > 0)
             snprintf (of, sizeof of, "%.1f MB", (double) entry->bytes / 1e6);
         printf ("%.*s  %-20s  %9.1f MB  %12s  %-20s  %-4s  %s\n", KEY_SHOWN, entry->key, s_what (entry, what),
             (double) entry->held_bytes / 1e6, of, s_when (entry->used_s, when), entry->is_open? "yes": "no",
@@ -337,12 +337,14 @@ static int
 s_fail_drop (const cache_t *self, size_t chosen, int rc)
 {
     char shown [SHOWN_BYTES];
-    for (size_t index = 0; rc == -EBUSY && index < chosen; index++)
-        if (self->entries [index].is_open)
-            complain ("cache", "a server has '%s' open (%.*s), and nothing is dropped: take the data from "
-                "the server (`tureen remove NAME`), or end it, and try again",
-                s_name (&self->entries [index], shown), KEY_SHOWN, self->entries [index].key);
-    if (rc != -EBUSY)
+    size_t index = 0;
+    while (index < chosen && !self->entries [index].is_open)
+        index++;
+    if (rc == -EBUSY && index < chosen)
+        complain ("cache", "a server has '%s' open (%.*s), and nothing is dropped: take the data from the "
+            "server (`tureen remove NAME`), or end it, and try again",
+            s_name (&self->entries [index], shown), KEY_SHOWN, self->entries [index].key);
+    else
         complain ("cache", "'%s' cannot be changed: %s", self->words [1], strerror (-rc));
     return EXIT_FAILED;
 }

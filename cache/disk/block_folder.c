@@ -73,8 +73,9 @@ s_count (const block_cache_t *cache, block_folder_entry_t *entry)
         block_cache_head_read (cache, entry->key, sums, &head);
         entry->taken_bytes = block_cache_room_taken (cache, entry->key, head.stores);
     }
-    entry->bytes = entry->note.bytes? entry->note.bytes: data >= 0 && fstat (data, &status) == 0?
-        (uint64_t) status.st_size: 0;
+    bool is_list = entry->note.kind == BLOCK_NOTE_OBJECT_LIST || entry->note.kind == BLOCK_NOTE_FILE_LIST;
+    entry->bytes = entry->note.bytes? entry->note.bytes: !is_list && data >= 0
+        && fstat (data, &status) == 0? (uint64_t) status.st_size: 0;
     uint32_t chunk [CHUNK];
     for (uint64_t first = 0, found = 1; sums >= 0 && !entry->is_newer && found > 0; first += found) {
         found = s_read_sums (sums, first, chunk);

@@ -18,7 +18,7 @@
 typedef struct {
     char key [BLOCK_CACHE_NAME_BYTES];
     block_note_t note;
-    uint64_t bytes;                     //  of all of it, in whole units: the note's, or those of its files
+    uint64_t bytes;                     //  of all of it, in whole units; 0: not known, of a list
     uint64_t held_bytes;                //  of that, what is here
     uint64_t taken_bytes;               //  of the disk
     int64_t used_s;                     //  since 1970; 0: not known

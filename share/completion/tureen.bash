@@ -74,9 +74,9 @@ _tureen () {
             return
         fi
     fi
-    if [[ $command == key ]] && ((count == 3)); then
-        mapfile -t COMPREPLY < <(compgen -W "$("$program" key --help |
-            sed -n 's/^[Usage: ]*tureen key \([a-z]*\) [A-Z].*/\1/p' | sort -u)" -- "$word")
+    if [[ $command == key || $command == cache ]] && ((count == 3)); then
+        mapfile -t COMPREPLY < <(compgen -W "$("$program" "$command" --help |
+            sed -n "s/^[Usage: ]*tureen $command \\([a-z]*\\) [A-Z].*/\\1/p" | sort -u)" -- "$word")
         return
     fi
     compopt -o filenames 2>/dev/null

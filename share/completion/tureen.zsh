@@ -53,9 +53,9 @@ _tureen () {
         _arguments '--help[the commands]' '--version[which tureen this is]'
         return
     fi
-    if [[ $words[2] == key ]] && (( CURRENT == 3 )) && [[ $PREFIX != -* ]]; then
-        for line in ${(f)"$(_call_program commands $service key --help 2>/dev/null)"}; do
-            [[ $line != (#b)(|'Usage:')' '#'tureen key '([a-z]##)' '[A-Z]* ]] || commands+=($match[2])
+    if [[ $words[2] == (key|cache) ]] && (( CURRENT == 3 )) && [[ $PREFIX != -* ]]; then
+        for line in ${(f)"$(_call_program commands $service $words[2] --help 2>/dev/null)"}; do
+            [[ $line != (#b)(|'Usage:')' '#'tureen '$words[2]' '([a-z]##)' '[A-Z]* ]] || commands+=($match[2])
         done
         compadd -- ${(u)commands}
         return

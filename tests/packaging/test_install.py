@@ -186,6 +186,7 @@ class Bash(unittest.TestCase):
                                ("tureen serve --dataset train=/et", ["/etc"]),
                                ("tureen pack --field mask=ma", ["mask:"]),
                                ("tureen key ", ["allow", "list", "new", "revoke"]),
+                               ("tureen cache ", ["drop", "list", "verify"]),
                                ("tureen verify /et", ["/etc"]),
                                ("tureen read --batch ", [])):
             self.assertEqual(self.complete(line), expected, line)
@@ -240,6 +241,7 @@ class Zsh(unittest.TestCase):
                 self.assertRegex(shown, rf"{option}\b", command)
         for line, expected in (("tureen read --on-bad ", ("drop", "fail")),
                                ("tureen key ", ("allow", "list", "new", "revoke")),
+                               ("tureen cache ", ("drop", "list", "verify")),
                                ("tureen serve --tier train=re", ("redox",)),
                                ("tureen serve --keys /et", ("/etc/",))):
             shown = self.complete(line)
