@@ -200,7 +200,8 @@ s_file (checker_t *self, uint64_t unit, size_t *bytes_p)
     return file;
 }
 
-//  Of what an object's last unit had when it was kept the length is not noted.  Behind it there are zeros.
+//  How many bytes of an object's last unit there are is not noted.  Behind them there are zeros, so that most
+//  often the first length is theirs.
 static bool
 s_matches_shorter (uint64_t unit, uint32_t sum, const uint8_t *memory)
 {
