@@ -544,7 +544,7 @@ test_texts (void **state)
         s_insert (&file, SIGNATURE_BYTES + HEADER_BYTES, kinds [kind].name, content, size);
         assert_int_equal (png_reader.open (reader, &options, file.bytes, file.size, &height, &width, error,
             ERROR_BYTES), 0);
-        image_block_t found = png_reader.xmp (reader);
+        image_block_t found = png_reader.notes (reader).xmp;
         if (kinds [kind].is_good && (found.size != strlen (text) || memcmp (found.bytes, text, found.size)))
             fail_msg ("kind %zu: '%.*s'", kind, (int) found.size, (const char *) found.bytes);
         if (!kinds [kind].is_good)
