@@ -233,6 +233,44 @@ test_words_both_ways (void **state)
     }
 }
 
+//  Must hold: the cut of a node's part is of what was taken, each word of it, and of its batches: a state that
+//  says otherwise is refused, though its checksum is right.
+static void
+test_a_cut_is_in_what_was_taken (void **state)
+{
+    (void) state;
+    enum { WORDS = 5 };
+    for (size_t word = 0; word < WORDS; word++)
+        for (int how = 0; how < 4; how++) {
+            state_t one, again = { .epoch = 0 };
+            message_error_t error;
+            uint64_t taken [WORDS], cut [WORDS];
+            assert_true (state_read (&one, s_golden ("state_part"), &error));
+            state_clear (&one);
+            for (size_t index = 0; index < WORDS; index++) {
+                taken [index] = UINT64_C (0xf0f) << index;
+                cut [index] = index <= word? UINT64_C (0x101) << index: 0;
+            }
+            cut [word] |= how == 1? UINT64_C (0x10) << word: 0;         //  a sample that was not taken
+            one.samples = WORDS * 64;
+            one.batches = 7;
+            one.taken = (position_taken_t) { .words = taken, .word_count = WORDS, .count = 8 * WORDS };
+            one.part.cut.batches = how == 2? 8: 7;
+            one.part.cut.taken = (position_taken_t) { .words = cut, .word_count = word + 1,
+                .count = 2 * (word + 1) + (how == 1) };
+            if (how == 3)
+                one.taken = (position_taken_t) { .words = taken, .word_count = word, .count = 8 * word };
+            char *text = state_write (&one);
+            assert_non_null (text);
+            bool good = state_read (&again, text, &error);
+            if (good != (how == 0) || (!good && !strstr (error.text, "not in what was taken")))
+                fail_msg ("word %zu, case %d: %s", word, how, good? "it is read": error.text);
+            if (good)
+                state_clear (&again);
+            free (text);
+        }
+}
+
 //  --------------------------------------------------------------------------
 //  How far a job has come
 
@@ -629,6 +667,7 @@ main (void)
         cmocka_unit_test (test_golden_states), cmocka_unit_test (test_words_both_ways),
         cmocka_unit_test (test_any_damaged_byte_is_refused_or_harmless),
         cmocka_unit_test (test_hostile_states),
+        cmocka_unit_test (test_a_cut_is_in_what_was_taken),
         cmocka_unit_test (test_the_place_in_a_list),
         cmocka_unit_test (test_samples_of_an_epoch_that_others_resumed),
         cmocka_unit_test (test_the_set_of_an_epoch),

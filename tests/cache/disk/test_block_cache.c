@@ -363,6 +363,34 @@ test_full_of_data_in_use (void **state)
     block_cache_close (&cache);
 }
 
+//  Guards: a server that knows of fewer bytes of the same data (its list of them is older) cuts off nothing of
+//  what another one keeps, and both read what they know of.
+static void
+test_a_server_that_knows_of_less (void **state)
+{
+    const world_t *world = *state;
+    block_data_key_t key = s_key (0);
+    for (int is_open = 0; is_open < 2; is_open++) {
+        block_cache_t *caches [2] = { s_cache (world, 8 << 20), s_cache (world, 8 << 20) };
+        block_data_t *data = s_data (caches [0], 0), *less;
+        s_store (data, (range_t) { 0, BYTES }, false);
+        if (!is_open)
+            block_data_close (&data);
+        assert_int_equal (block_data_open (&less, caches [1], &key, 100 * UNIT), 0);
+        block_data_gap_t gap = s_read (less, (range_t) { 0, 100 * UNIT });
+        assert_int_equal (gap.begin, gap.end);
+        block_data_close (&less);
+        if (!is_open)
+            data = s_data (caches [0], 0);
+        gap = s_read (data, (range_t) { 0, BYTES });
+        assert_int_equal (gap.begin, gap.end);
+        assert_int_equal (block_cache_figures (caches [0]).damaged, 0);
+        block_data_close (&data);
+        for (int cache = 0; cache < 2; cache++)
+            block_cache_close (&caches [cache]);
+    }
+}
+
 //  Guards: a server that finds the cache full says so as soon as it has something to keep.
 static void
 test_full_from_the_start (void **state)
@@ -805,6 +833,7 @@ main (void)
         CASE (test_keys_differ),
         CASE (test_never_beyond_the_bound),
         CASE (test_the_longest_unused_goes_first),
+        CASE (test_a_server_that_knows_of_less),
         CASE (test_full_of_data_in_use),
         CASE (test_full_from_the_start),
         CASE (test_room_for_all),
