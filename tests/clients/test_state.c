@@ -233,8 +233,8 @@ test_words_both_ways (void **state)
     }
 }
 
-//  Must hold: the cut of a node's part is of what was taken, each word of it, and of its batches: a state that
-//  says otherwise is refused, though its checksum is right.
+//  Must hold: the cut of a node's part is of what was taken, each word of it, and of its batches: a state
+//  that says otherwise is refused, though its checksum is right.
 static void
 test_a_cut_is_in_what_was_taken (void **state)
 {

@@ -363,8 +363,8 @@ test_full_of_data_in_use (void **state)
     block_cache_close (&cache);
 }
 
-//  Guards: a server that knows of fewer bytes of the same data (its list of them is older) cuts off nothing of
-//  what another one keeps, and both read what they know of.
+//  Guards: a server that knows of fewer bytes of the same data (its list of them is older) cuts off nothing
+//  of what another one keeps, and both read what they know of.
 static void
 test_a_server_that_knows_of_less (void **state)
 {
