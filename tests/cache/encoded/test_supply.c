@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
@@ -53,9 +54,29 @@ test_is_a_set (void **state)
     supply_clear (&supply);
 }
 
+//  Must hold: a supply takes no more memory than is said of its number of ids, and that is not far from it:
+//  jobs are admitted by it.
+static void
+test_its_memory_is_what_is_said (void **state)
+{
+    (void) state;
+    supply_t supply = { .count = 0 };
+    for (uint32_t id = 0; id < 5000; id++) {
+        supply_add (&supply, id);
+        size_t takes = (supply.table_size + supply.table_size / 2) * sizeof (uint32_t),
+            given = malloc_usable_size (supply.table) + malloc_usable_size (supply.ids),
+            told = supply_bytes (supply.count);
+        assert_in_range (given, takes, takes + 256);        //  what the allocator adds
+        if (takes > told || told > 2 * takes + 64)
+            fail_msg ("%u ids take %zu bytes, and %zu are told", supply.count, takes, told);
+    }
+    supply_clear (&supply);
+}
+
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_is_a_set) };
+    const struct CMUnitTest tests [] = { cmocka_unit_test (test_is_a_set),
+        cmocka_unit_test (test_its_memory_is_what_is_said) };
     return cmocka_run_group_tests_name ("supply", tests, NULL, NULL);
 }
