@@ -19,6 +19,34 @@ static struct {
     int calls, fails_at, error;
 } s_reads;
 
+//  Of an entry, and of the folder that it is in; NULL: as they are.
+static struct stat *s_entry, *s_above;
+static char s_asked [200];
+
+int __real_lstat (const char *path, struct stat *status);
+int __wrap_lstat (const char *path, struct stat *status);
+int __real_stat (const char *path, struct stat *status);
+int __wrap_stat (const char *path, struct stat *status);
+
+int
+__wrap_lstat (const char *path, struct stat *status)
+{
+    if (!s_entry)
+        return __real_lstat (path, status);
+    *status = *s_entry;
+    return 0;
+}
+
+int
+__wrap_stat (const char *path, struct stat *status)
+{
+    if (!s_above)
+        return __real_stat (path, status);
+    snprintf (s_asked, sizeof s_asked, "%s", path);
+    *status = *s_above;
+    return 0;
+}
+
 ssize_t __real_read (int fd, void *memory, size_t bytes);
 ssize_t __wrap_read (int fd, void *memory, size_t bytes);
 
@@ -176,6 +204,32 @@ test_a_failing_read_is_no_end (void **state)
     assert_true (scratch_end (&scratch));
 }
 
+//  Must hold: in a folder where all may write, as /tmp, what is of another user is foreign: not of this one,
+//  of root or of the folder's owner.  In a folder where others may not write nothing is.
+static void
+test_what_is_foreign (void **state)
+{
+    (void) state;
+    uid_t own = geteuid (), owners [] = { 0, own, 7001, 7002 };
+    static const mode_t modes [] = { 0700, 0755, 0770, 0775, 0777, 01777, 0702 };
+    static const struct { const char *path, *folder; } paths [] = { { "/tmp/a", "/tmp" },
+        { "/tmp/a/", "/tmp" }, { "a", "." }, { "/a", "/" }, { "b/a//", "b" } };
+    for (size_t path = 0; path < sizeof paths / sizeof *paths; path++)
+        for (size_t mode = 0; mode < sizeof modes / sizeof *modes; mode++)
+            for (size_t owner = 0; owner < 4; owner++) {
+                struct stat entry = { .st_uid = owners [owner] },
+                    above = { .st_mode = S_IFDIR | modes [mode], .st_uid = 7002 };
+                s_entry = &entry;
+                s_above = &above;
+                bool is_foreign = file_is_foreign (paths [path].path);
+                s_entry = s_above = NULL;
+                assert_string_equal (s_asked, paths [path].folder);
+                if (is_foreign != (owners [owner] == 7001 && (modes [mode] & 0002)))
+                    fail_msg ("%s, folder %o, owner %u", paths [path].path, (unsigned) modes [mode],
+                        (unsigned) owners [owner]);
+            }
+}
+
 int
 main (void)
 {
@@ -183,7 +237,8 @@ main (void)
         cmocka_unit_test (test_what_is_no_regular_file_is_told_at_once),
         cmocka_unit_test (test_files_and_unnamed_pipes_are_read),
         cmocka_unit_test (test_a_file_is_read_whole_up_to_a_limit),
-        cmocka_unit_test (test_a_failing_read_is_no_end)
+        cmocka_unit_test (test_a_failing_read_is_no_end),
+        cmocka_unit_test (test_what_is_foreign)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -274,6 +274,26 @@ test_nothing_is_near (void **state)
     assert_null (option_nearest ("x", NULL, 0));
 }
 
+//  Must hold: the least and the largest value of an option are values, and those beside them are not.
+static void
+test_bounds (void **state)
+{
+    (void) state;
+    static const struct { const char *line; bool good; } cases [] = {
+        { "--count 1", false }, { "--count 2", true }, { "--count 9", true }, { "--count 10", false },
+        { "--bytes 0", false }, { "--bytes 1", true }, { "--bytes 9223372036854775808", true },
+        { "--bytes 9223372036854775809", false }, { "--share 0", true }, { "--share -0.1", false },
+        { "--share 1", true }, { "--share 1.1", false }, { "--share nan", false } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        target_t target;
+        option_result_t result;
+        char error [OPTION_ERROR_BYTES];
+        if (s_read (&s_table, cases [index].line, &target, &result, error)
+                != (cases [index].good? OPTION_RUN: OPTION_WRONG))
+            fail_msg ("%s", cases [index].line);
+    }
+}
+
 //  Must hold: a number that 64 bits do not hold is none, by its last digit or by its unit, and is not what is
 //  left of it.
 static void
@@ -303,7 +323,8 @@ main (void)
         cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_words_with_a_dash),
         cmocka_unit_test (test_errors), cmocka_unit_test (test_help),
         cmocka_unit_test (test_help_of_a_command), cmocka_unit_test (test_what_was_meant),
-        cmocka_unit_test (test_nothing_is_near), cmocka_unit_test (test_numbers_that_are_too_large)
+        cmocka_unit_test (test_nothing_is_near), cmocka_unit_test (test_numbers_that_are_too_large),
+        cmocka_unit_test (test_bounds)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

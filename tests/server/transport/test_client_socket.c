@@ -259,6 +259,31 @@ other_questions_are_answered_no (void **state)
     assert_string_equal (s_log (scene), "");
 }
 
+//  Must hold: without a key only the socket that the kernel guards is let in, by its own name: not a peer
+//  that came by tcp and says that it needs none.
+static void
+without_a_key_only_local_users (void **state)
+{
+    scene_t *scene = *state;
+    static const char *const versions [] = { "1.0", "2.0" },
+        *const domains [] = { "local", "tureen", "", "other" },
+        *const mechanisms [] = { "NULL", "PLAIN", "CURVE", "" };
+    for (size_t version = 0; version < 2; version++)
+        for (size_t domain = 0; domain < 4; domain++)
+            for (size_t mechanism = 0; mechanism < 4; mechanism++) {
+                zap_t frames [REQUEST_FRAMES];
+                s_fill (frames, s_let_in);
+                frames [0] = s_frame (versions [version]);
+                frames [2] = s_frame (domains [domain]);
+                frames [5] = s_frame (mechanisms [mechanism]);
+                bool is_local = version + domain + mechanism == 0;
+                answer_t answer = s_ask (scene, frames, REQUEST_FRAMES - 1, NOW_MS);
+                assert_string_equal (answer.code, is_local? "200": "400");
+                assert_string_equal (answer.user, is_local? CALLER_LOCAL: "");
+            }
+    s_assert_counts (scene, 0, 0);
+}
+
 static size_t
 s_lines (scene_t *scene)
 {
@@ -506,6 +531,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (a_key_with_a_tenant_is_let_in, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (other_questions_are_answered_no, s_setup, s_teardown),
+        cmocka_unit_test_setup_teardown (without_a_key_only_local_users, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (refusals_take_a_line_a_second, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (a_turn_has_an_end, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (only_its_client_comes_in, s_setup, s_teardown),
