@@ -280,6 +280,41 @@ test_values_at_the_files_end (void **state)
     tiff_reader.destroy (reader);
 }
 
+//  Must hold: of colours that were multiplied by their alpha the division gives them back, as Pillow does it;
+//  those with another fourth sample are as they are.
+static void
+test_colours_beside_alpha (void **state)
+{
+    (void) state;
+    static uint8_t pixels [HEIGHT * WIDTH * 4];
+    char error [ERROR_BYTES];
+    void *reader = tiff_reader.new ();
+    uint64_t random = test_seed ();
+    for (uint32_t extra = EXTRASAMPLE_UNSPECIFIED; extra <= EXTRASAMPLE_UNASSALPHA; extra++) {
+        for (size_t at = 0; at < sizeof pixels; at++)
+            pixels [at] = at % 4 == 3 && test_below (&random, 4) == 0? 0:
+                (uint8_t) test_below (&random, 256);
+        s_start_with (pixels, sizeof pixels, COMPRESSION_NONE);
+        s_set ((entry_t) { TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 1, 4 });
+        s_set_list (TIFFTAG_BITSPERSAMPLE, (const uint32_t []) { 8, 8, 8, 8 }, 4);
+        s_set ((entry_t) { TIFFTAG_EXTRASAMPLES, TIFF_SHORT, 1, extra });
+        s_end ();
+        image_pixels_t image;
+        image_box_t box = { .height = HEIGHT, .width = WIDTH };
+        if (s_read (reader, &box, &image, error))
+            fail_msg ("%s", error);
+        for (uint32_t at = 0; at < HEIGHT * WIDTH; at++)
+            for (uint32_t colour = 0; colour < COLOURS; colour++) {
+                uint32_t value = pixels [at * 4 + colour], alpha = pixels [at * 4 + 3];
+                if (extra == EXTRASAMPLE_ASSOCALPHA)
+                    value = alpha? value * 255 / alpha: 0;
+                assert_int_equal (image_at (&image.image, at / WIDTH, at % WIDTH) [colour],
+                    value < 255? value: 255);
+            }
+    }
+    tiff_reader.destroy (reader);
+}
+
 //  Small files that would take much memory, or much time.
 static void
 test_bytes_used_again (void **state)
@@ -461,7 +496,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_boxes), cmocka_unit_test (test_refused),
-        cmocka_unit_test (test_values_at_the_files_end),
+        cmocka_unit_test (test_values_at_the_files_end), cmocka_unit_test (test_colours_beside_alpha),
         cmocka_unit_test (test_bytes_used_again), cmocka_unit_test (test_masks),
         cmocka_unit_test (test_damage), cmocka_unit_test (test_deflate), cmocka_unit_test (test_jpeg)
     };
