@@ -399,12 +399,14 @@ s_count_cached (range_t *range)
     request->cached_bytes = wanted > came? wanted - came: 0;
 }
 
-//  The range's next bytes that are not here get a part, as long as there are free ones.
+//  The range's next bytes that are not here get a part, as long as there are free ones, and no more are
+//  looked for than the local disk can use.
 static void
 s_go_on (store_reader_t *self, range_t *range)
 {
     size_t most = range->fetch? RANGES_MAX: READER_DEPTH_MAX;
-    while (range->begun < range->whole.bytes && !range->rc && self->parts_busy < most) {
+    while (range->begun < range->whole.bytes && !range->rc && self->parts_busy < most
+        && reader_looks_have_room (reader_looks (self->reader))) {
         part_t *part = self->parts;
         while (part->way != PART_FREE)
             part++;
