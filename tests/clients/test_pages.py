@@ -58,6 +58,7 @@ WORDS = {
 }
 NOT_RUN = {
     "an operation": "of a server's: `tureen prepare`, which runs pipelines here, has none; system_operation",
+    "a filled cache": "the servers of other data than this page's have filled it; system_cache",
     "a disk": "gigabytes and minutes; its parts are tested in tests/bench",
     "containers": "Docker; tests/packaging/image.sh",
     "etcd": "three hosts; system_members_etcd",
