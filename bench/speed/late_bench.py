@@ -4,7 +4,7 @@
     python3 bench/speed/late_bench.py [--milliseconds 1] [--samples 4000] [--rounds 3] [--jobs 1]
                                       [--binary build/release/bin/tureen] [--other build/before/bin/tureen]
 
-The folder, of files of 110,000 bytes, is in memory (/dev/shm); the cache of the local disk (--block-cache)
+The folder, of files of 110,000 bytes, is in memory (/dev/shm); the cache of the local disk (--disk)
 and the pack are on the disk with the latency.  Samples are delivered as their bytes, undecoded.  Before each
 epoch what is on the disk leaves the page cache, as if it were larger than memory.  There are
 
@@ -101,7 +101,7 @@ def main() -> int:
             for build, binary in binaries.items():
                 options.binary = binary
                 cache = near / "cache"
-                kept = ["--block-cache", f"{cache}=100G", "--keep", "train=yes"]
+                kept = ["--disk", f"{cache}=100G", "--keep", "train=yes"]
                 for name, data, arguments in (("kept", Path(far), kept),
                                               ("pack, singly", near / "pack", ["--tier", "train=direct"]),
                                               ("pack", near / "pack", [])):
