@@ -159,6 +159,16 @@ s_show_pack (const json_t *pack)
     s_show_levels (pack);
 }
 
+//  Of a folder's copy on the local disk.
+static void
+s_show_pieces (const json_t *pieces)
+{
+    if (!json_is_object (pieces))
+        return;
+    printf ("  kept on the local disk, and read from there in pieces for %.0f s\n", answer_real (pieces,
+        "since_seconds"));
+}
+
 //  What of a data set stays in memory.
 static void
 s_show_pins (const json_t *dataset)
@@ -201,6 +211,7 @@ s_show_datasets (const json_t *status)
             printf ("  warning: %s\n", json_string_value (warning));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
+        s_show_pieces (json_object_get (dataset, "pieces"));
         s_show_levels (json_object_get (dataset, "objects"));
         s_show_pins (dataset);
         answer_tree_print (status, dataset);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A folder on a slow disk, kept on the local disk (--disk): live servers, one after the other.
 
-    python3 bench/speed/kept_bench.py --far DIR --near DIR [--reads 200] [--binary build/release/bin/tureen]
-                                      [--samples 3000] [--rounds 3]
+    python3 bench/speed/kept_bench.py --far DIR --near DIR [--reads 200] [--slow near]
+                                      [--binary build/release/bin/tureen] [--samples 3000] [--rounds 3]
 
 The benchmark makes its data, photographs by their size and their cost to decode, in --far; --near should
 lie on another disk.  --reads: a control group lets the servers read so many times a second of --far's device
@@ -10,8 +10,12 @@ lie on another disk.  --reads: a control group lets the servers read so many tim
 
     far         a server of the folder, without a cache: its first epoch, from the disk
     kept        a server of the folder, with a cache in --near: its first epoch, and those after it
-    again       a second server with that cache
+    again       a second server with that cache, which reads it in pieces
+    singles     the same, sample by sample (--tier train=direct)
     pack        a server of a pack of the data in --near
+
+--slow near: the device of --near is limited instead, and its files leave the page cache before each epoch, as
+if the data were larger than the memory.  --raw: bytes for mixing, by default an eighth of the data.
 
 Printed are medians over rounds of samples a second, of processor time for a sample relative to far's, and of
 bytes read of the folder, of those of the data.
@@ -123,7 +127,8 @@ class Served:
         with log.open("w") as stream:
             self.process = subprocess.Popen([
                 options.binary, "serve", "--dataset", f"train={data}", "--listen", self.endpoint, "--cache",
-                "32M", *arguments], stdout=stream, stderr=subprocess.STDOUT, preexec_fn=limit.enter,
+                "32M", "--raw", str(options.raw), *arguments], stdout=stream, stderr=subprocess.STDOUT,
+                preexec_fn=limit.enter,
                 env=dict(os.environ, XDG_RUNTIME_DIR=str(self.place)))
         end = time.monotonic() + SECONDS
         while "listening on" not in log.read_text():
@@ -150,15 +155,20 @@ def one_round(options: argparse.Namespace, far: Path, near: Path, limit: Limit) 
     cache = near / "cache"
     shutil.rmtree(cache, ignore_errors=True)
     kept = ["--disk", f"{cache}=100G", "--keep", "train=yes"]
+    singles = [*kept, "--tier", "train=direct"]
     for name, data, arguments, first in (("far", far, [], "first"), ("kept", far, kept, "first"),
-                                         ("again", far, kept, ""), ("pack", near / "pack", [], "")):
+                                         ("again", far, kept, ""), ("singles", far, singles, ""),
+                                         ("pack", near / "pack", [], "")):
         forget(far)
         served = Served(options, data, arguments, limit)
         if first:
             yield f"{name}, the first epoch", served.read(1)
         else:
             served.read(1)              # what a server learns in its first epoch
-        if name != "far":
+        for _ in range(EPOCHS if options.slow == "near" and name != "far" else 0):
+            forget(near)
+            yield f"{name}, later epochs" if first else name, served.read(1)
+        if options.slow == "far" and name != "far":
             yield f"{name}, later epochs" if first else name, served.read(EPOCHS)
         served.end()
 
@@ -169,6 +179,8 @@ def main() -> int:
     parser.add_argument("--far", required=True)
     parser.add_argument("--near", required=True)
     parser.add_argument("--reads", type=int)
+    parser.add_argument("--slow", choices=("far", "near"), default="far")
+    parser.add_argument("--raw", type=int)
     parser.add_argument("--samples", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -179,7 +191,8 @@ def main() -> int:
         make_folder(far, options.samples)
         size = sum(path.stat().st_size for path in far.rglob("*.jpg"))
         subprocess.run([options.binary, "pack", "--quiet", str(far), str(near / "pack")], check=True)
-        limit = Limit(far, options.reads)
+        options.raw = options.raw or max(size // 8, 8 << 20)
+        limit = Limit(far if options.slow == "far" else near, options.reads)
         rounds: Dict[str, List[Epochs]] = {}
         try:
             for _ in range(options.rounds):
@@ -189,14 +202,14 @@ def main() -> int:
             limit.end()
     print(f"{options.samples} samples, {size / 1e6:.0f} MB; medians of {options.rounds} rounds\n")
     print(f"{'':26}{'samples/s':>10}{'processor':>11}{'read of the folder':>20}")
-    base = [epochs.cpu for epochs in rounds["far, the first epoch"]]
+    base = statistics.median(epochs.cpu for epochs in rounds["far, the first epoch"])
     for name, measured in rounds.items():
-        cpu = statistics.median(epochs.cpu / of for epochs, of in zip(measured, base))
+        cpu = statistics.median(epochs.cpu / base for epochs in measured)
         read = statistics.median(epochs.read for epochs in measured) / size
         print(f"{name:26}{statistics.median(epochs.rate for epochs in measured):10.0f}{cpu:11.3f}"
               f"{'all' if name.startswith('far') else '' if name == 'pack' else f'{read:.3f}':>20}")
     rate = {name: [epochs.rate for epochs in measured] for name, measured in rounds.items()}
-    for name in ("kept, later epochs", "again"):
+    for name in ("kept, later epochs", "again", "singles"):
         of_pack = statistics.median(kept / pack for kept, pack in zip(rate[name], rate["pack"]))
         print(f"{name}: {of_pack:.3f} of the speed of the pack")
     return 0

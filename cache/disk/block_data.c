@@ -987,3 +987,42 @@ block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, co
     s_keep (self, 0, offset, bytes, memory, true);
     return block_data_has (self, offset, bytes);
 }
+
+
+//  -- for readers of the file itself
+
+size_t
+block_data_path (const block_data_t *self, char *path, size_t size)
+{
+    assert (self && self->magic == MAGIC);
+    return (size_t) snprintf (path, size, "%s/%s/data", block_cache_figures (self->cache).folder, self->name);
+}
+
+//  The thread's copy of the request comes back with the checksums.
+static void
+s_work_find_sums (block_cache_request_t *request)
+{
+    request->is_good = s_look (request);
+}
+
+bool
+block_data_find_sums (block_data_t *self, uint64_t offset, uint64_t bytes, uint32_t *sums)
+{
+    uint64_t first = s_first_unit (self, offset, bytes);
+    for (uint64_t at = 0; at < bytes;) {
+        block_cache_request_t request = s_request (self, first, bytes, at);
+        request.work = s_work_find_sums;
+        if (!block_cache_do (self->cache, &request) || !request.is_good)
+            return false;
+        memcpy (sums + at / UNIT, request.sums, request.count * sizeof *sums);
+        at += request.bytes;
+    }
+    return true;
+}
+
+uint32_t
+block_data_sum (uint64_t owner, uint64_t offset, const uint8_t *memory, size_t bytes)
+{
+    assert (offset % UNIT == 0 && bytes <= UNIT);
+    return s_sum (offset / UNIT, owner, memory, bytes);
+}

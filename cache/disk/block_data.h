@@ -135,4 +135,14 @@ bool block_data_is_aside (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.
 uint64_t block_data_held_bytes (const block_data_t *self);
 
+
+//  ---- to read the data set's file in another way, and check what comes (space.h)
+
+//  The file's path, in which a range has its own offset.  Returns the full length, as snprintf.
+size_t block_data_path (const block_data_t *self, char *path, size_t size);
+//  The checksums of the range's units as they are here; 0: the unit is not.  False: they cannot be read now.
+bool block_data_find_sums (block_data_t *self, uint64_t offset, uint64_t bytes, uint32_t *sums);
+//  The checksum that a unit at this offset has when it is kept for this owner.
+uint32_t block_data_sum (uint64_t owner, uint64_t offset, const uint8_t *memory, size_t bytes);
+
 #endif

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "budget.h"
@@ -15,19 +14,16 @@
 #include "file.h"
 #include "jpeg_row_index.h"
 #include "machine.h"
+#include "pieces.h"
 #include "reader.h"
 #include "tenant.h"
 #include "words.h"
 #include "xalloc.h"
 
 enum {
-    READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
     CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: with a job's pool, members
                                         //  of a piece are up to 64 places apart, and a chunk is 64 or more
-    READS_TOGETHER = 16,                //  pieces read at once, assumed when the size of a piece is chosen
     REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
-    PIECE_LEAST = 8,                    //  samples of a piece, if the pool has room for
-    PIECES_OF_POOL = 64,                //  of them
     ERROR_BYTES = 1024
 };
 
@@ -163,21 +159,6 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
 
 //  ---- devices
 
-//  The device of this file system, or of this store if it is not NULL, made if it is new; NULL: no memory.
-static device_t *
-s_device (devices_t *devices, const options_t *options, dev_t number, const store_t *store)
-{
-    for (size_t index = 0; index < devices->count; index++)
-        if (device_is (devices->all [index], number, store))
-            return devices->all [index];
-    device_t **all = realloc (devices->all, (devices->count + 1) * sizeof *all);
-    if (!all)
-        return NULL;
-    devices->all = all;
-    all [devices->count] = device_new (number, store, options->reads);
-    return all [devices->count]? all [devices->count++]: NULL;
-}
-
 //  Writes a line of the log where the list of a store's objects is an old one.
 static void
 s_describe_list (const char *name, const catalogue_t *catalogue, size_t field, FILE *out)
@@ -236,8 +217,8 @@ s_place_folder (served_sets_t *self, served_t *served, char **error_p)
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
         const store_t *store = catalogue_store (source->catalogue, field);
         dev_t number = store? 0: catalogue_device (source->catalogue, field);
-        source->fields [field] = s_device (store && served->is_added? &served->devices: &self->devices,
-            self->options, number, store);
+        source->fields [field] = devices_get (store && served->is_added? &served->devices: &self->devices,
+            number, store, self->options->reads);
         if (!source->fields [field])
             return s_fail (error_p, "no memory for the list of devices");
         device_add_folder (source->fields [field]);
@@ -249,61 +230,14 @@ s_place_folder (served_sets_t *self, served_t *served, char **error_p)
 
 //  ---- packs
 
-static size_t
-s_sample_bytes (void *user, uint32_t id)
-{
-    const dataset_source_t *source = user;
-    return pack_sample_bytes (source->pack, id);
-}
-
-static uint32_t
-s_piece (void *user, uint64_t pool_samples)
-{
-    const dataset_source_t *source = user;
-    uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
-    double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
-    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little if the pool is
-    //  large.
-    uint64_t least = pool_samples / PIECES_OF_POOL;
-    least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
-    if (source->piece_set)
-        return source->piece_set < RAW_PIECE_MAX? source->piece_set: RAW_PIECE_MAX;
-    return cost_piece (device_cost (dataset_source_device (source, 0)), sample_bytes, READS_TOGETHER,
-        pool_samples, (uint32_t) least, RAW_PIECE_MAX);
-}
-
-static bool
-s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
-{
-    const dataset_source_t *source = user;
-    //  Reads take whole blocks, also for empty files.
-    double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
-    double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
-    return cost_prefers_singles (device_cost (dataset_source_device (source, 0)), samples, single_bytes,
-        together_bytes, READS_TOGETHER);
-}
-
-//  Adds the volume to the files of its device.  False: the device is unknown, and errno has the reason.
-static bool
-s_add_volume (const served_sets_t *self, devices_t *devices, dataset_source_volume_t *volume,
-    const char *path, size_t span)
-{
-    struct stat status;
-    if (stat (path, &status))
-        return false;
-    errno = ENOMEM;
-    volume->device = s_device (devices, self->options, status.st_dev, NULL);
-    return volume->device && device_add_volume (volume->device, path, "", span, &volume->file);
-}
-
-//  The same with a volume in a store.  False: no memory.
+//  Adds a volume in a store to the objects of its device.  False: no memory.
 static bool
 s_add_object (const served_sets_t *self, devices_t *devices, dataset_source_t *source, uint32_t volume,
     size_t span)
 {
     const pack_t *pack = source->pack;
-    device_t *device = source->volumes [volume].device = s_device (devices, self->options, 0,
-        pack_store (pack));
+    device_t *device = source->volumes [volume].device = devices_get (devices, 0,
+        pack_store (pack), self->options->reads);
     return device && device_add_volume (device, pack_volume_url (pack, volume),
         pack_volume_version (pack, volume), span, &source->volumes [volume].file);
 }
@@ -387,7 +321,7 @@ s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices,
         source->breaks [volume] = pack_volume_first (source->pack, volume);
         pack_volume_path (source->pack, volume, path, sizeof path);
         if (is_in_store? !s_add_object (self, devices, source, volume, span):
-            !s_add_volume (self, devices, &source->volumes [volume], path, span))
+            !devices_add_volume (devices, &source->volumes [volume], path, span, self->options->reads))
             return s_fail (error_p, "%s: %s", path, is_in_store? "no memory": strerror (errno));
         s_keep_volume (source, volume);
         if (!is_in_store)
@@ -397,14 +331,6 @@ s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices,
         //  All volumes of a store have one device.
         s_probe_store (source->volumes [0].device, source->pack);
     return true;
-}
-
-//  options.c has refused other names.
-static raw_policy_t
-s_tier (const options_dataset_t *wanted)
-{
-    const char *name = wanted->tier? wanted->tier: "stream";
-    return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
 }
 
 //  Writes one line of the log: redox is not for training.
@@ -420,14 +346,6 @@ s_describe_redox (const options_dataset_t *wanted, const pack_t *pack, FILE *out
     fprintf (out, "\n");
 }
 
-//  Of one read of several samples, at most.
-static size_t
-s_read_bytes (const served_sets_t *self)
-{
-    size_t half = served_buffer_part (self->options) / 2;
-    return half < READ_BYTES_MAX? half: READ_BYTES_MAX;
-}
-
 //  devices: those to which its volumes are added.
 static bool
 s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FILE *out, char **error_p)
@@ -438,11 +356,11 @@ s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FI
     int rc;
     const block_data_t *blocks = pack_blocks (pack, &rc);
     s_describe_blocks (self, served, blocks, rc, out);
-    if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
+    if (pieces_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
         return s_fail (error_p, "data set '%s': tier redox takes chunks of at most %d samples, this pack "
             "has %u: pack it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
     served->source.piece_set = wanted->piece;
-    size_t largest = 0, together = s_read_bytes (self);
+    size_t largest = 0, together = pieces_read_bytes (self->options);
     for (uint32_t id = 0; id < pack_samples (pack); id++)
         if (pack_sample_bytes (pack, id) > largest)
             largest = pack_sample_bytes (pack, id);
@@ -450,7 +368,7 @@ s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FI
     size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
     if (!s_find_volumes (self, served, devices, room, error_p))
         return false;
-    if (s_tier (wanted) == RAW_REDOX)
+    if (pieces_tier (wanted) == RAW_REDOX)
         s_describe_redox (wanted, pack, out);
     return true;
 }
@@ -462,11 +380,7 @@ s_place_pack (served_sets_t *self, served_t *served, char **error_p)
     size_t least;
     if (pack_store (source->pack) && !s_share_pack (self, served))
         return s_fail (error_p, "no memory for the cluster's data sets");
-    broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
-        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
-        .prefers_singles = s_prefers_singles, .user = source,
-        .policy = s_tier (&served->wanted), .chunk = pack_chunk_samples (source->pack),
-        .read_bytes_max = s_read_bytes (self) };
+    broker_pack_t pack = pieces_describe (source, pieces_tier (&served->wanted), self->options);
     return dataset_set_pack (self->broker, served->dataset, &pack, &least)
         || s_fail (error_p, "data set '%s': %llu bytes for compressed samples are too few for samples of "
         "this size: start with --raw %zu", served->wanted.name,
@@ -549,10 +463,12 @@ s_find (const served_sets_t *self, served_t *served, devices_t *devices, progres
             "disk: leave it out", wanted->name);
     if (source->pack)
         return s_find_pack (self, served, devices, out, error_p);
-    if (wanted->tier || wanted->piece)
-        return s_fail (error_p, "data set '%s': tier and piece are for packs, this is a folder of files: "
-            "make a pack of it with `tureen pack %s DIR`", wanted->name, wanted->path);
+    *error_p = pieces_refusal (source, wanted);
+    if (*error_p)
+        return false;
     s_describe_folder (self, served, out);
+    if (pieces_find_copy (source, wanted, progress) == 0)
+        pieces_add_copy (source, wanted, devices, self->options, out);
     return s_find_rows (self, served, out, error_p);
 }
 
@@ -657,6 +573,11 @@ s_measure (served_t *served)
         served->bytes += pack_volume_bytes (pack, volume);
         served->pins_bytes += pins_cost (pack_volume_bytes (pack, volume));
     }
+    if (served->source.space) {
+        served->bytes = space_unit_bytes (served->source.space);
+        served->pins_bytes = pins_cost (space_bytes (served->source.space));
+        return;
+    }
     for (size_t field = 0; !pack && field < catalogue_fields (catalogue); field++)
         for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
             served->bytes += catalogue_file_bytes (catalogue, id, field);
@@ -664,25 +585,17 @@ s_measure (served_t *served)
         }
 }
 
-//  Of memory for mixing, for the largest sample of a pack.
-static size_t
-s_raw_least (const served_t *served, const pack_t *pack)
-{
-    size_t largest = 0;
-    for (uint32_t id = 0; id < catalogue_samples (served->source.catalogue); id++)
-        largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;
-    return budget_raw_least (largest, s_tier (&served->wanted) == RAW_REDOX? pack_chunk_samples (pack): 1);
-}
-
 //  Measures a data set, and adds it.
 static void
 s_add_size (served_t *served, served_sizes_t *sizes)
 {
     const pack_t *pack = catalogue_pack (served->source.catalogue);
-    size_t raw_least = pack? s_raw_least (served, pack): 0;
+    //  Memory is divided once: also for what will be read in pieces later.
+    bool has_pieces = pack || pieces_may_come (&served->source, &served->wanted);
+    size_t raw_least = has_pieces? pieces_raw_least (&served->source, &served->wanted): 0;
     s_measure (served);
     sizes->bytes += served->bytes;
-    sizes->pack_bytes += pack? served->bytes: 0;
+    sizes->pack_bytes += has_pieces? served->bytes: 0;
     sizes->pins += served->pins_bytes;
     sizes->raw_least = raw_least > sizes->raw_least? raw_least: sizes->raw_least;
 }
@@ -690,12 +603,15 @@ s_add_size (served_t *served, served_sizes_t *sizes)
 static bool
 s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
 {
+    dataset_source_t *source = &served->source;
     served->dataset = dataset_add (self->broker, served->wanted.name,
         catalogue_samples (served->source.catalogue),
-        served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, &served->source);
-    if (served->source.pack)
+        served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
+    if (source->pack)
         return s_place_pack (self, served, error_p);
-    jpeg_row_index_move (served->source.rows, &self->rows);
+    if (source->space)
+        pieces_place_copy (source, self->broker, served->dataset, self->options);
+    jpeg_row_index_move (source->rows, &self->rows);
     return true;
 }
 
@@ -730,6 +646,46 @@ s_place (served_sets_t *self, served_t **served_p, char **error_p)
         s_close_devices (self);
     }
     return good;
+}
+
+//  Pins are of the copy then; those of files may be in use.
+static void
+s_pin_copy (const served_sets_t *self, served_t *served)
+{
+    served->bytes = served->pins_bytes = 0;
+    served->source.old_pins = served->source.pins;
+    served->source.pins = NULL;
+    if (served->source.old_pins)
+        pins_data_retire (served->source.old_pins);
+    s_pin (self, served);
+}
+
+bool
+served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices)
+{
+    dataset_source_t *source = &served->source;
+    size_t before = self->devices.count;
+    char *error = NULL;
+    free (served->devices.all);
+    served->devices = *devices;
+    *devices = (devices_t) { .count = 0 };
+    source->space = found->space;
+    source->volumes = found->volumes;
+    source->breaks = found->breaks;
+    source->piece_set = found->piece_set;
+    found->space = NULL;
+    if (!s_open_devices (self, served, before, &error))
+        pieces_forget_copy (source);
+    else
+        pieces_place_copy (source, self->broker, served->dataset, self->options);
+    free (error);
+    if (!source->space) {
+        s_close_devices (self);
+        return false;
+    }
+    source->space_since_ms = clock_now_ms ();
+    s_pin_copy (self, served);
+    return true;
 }
 
 static void s_warn_of_classes (const served_sets_t *self, size_t first, FILE *out);
@@ -970,6 +926,7 @@ served_measure (served_sets_t *self, const options_t *options, served_sizes_t *s
             served->classes_of = is_first? NULL: self->begun [from]->source.catalogue;
             if (s_open_catalogue (self, served, &self->progress, error, sizeof error))
                 return complain ("serve", "data set '%s': %s", served->wanted.name, error);
+            pieces_find_copy (&served->source, &served->wanted, &self->progress);
             s_add_size (served, sizes);
         }
     return true;
@@ -1049,6 +1006,8 @@ served_warn (const served_sets_t *self)
     const options_t *options = self->options;
     s_warn_of_classes (self, 0, stdout);
     bool has_packs = budget_reads_max (self->broker) > 0;
+    for (size_t index = 0; index < self->count; index++)
+        has_packs = has_packs || pieces_may_come (&self->all [index]->source, &self->all [index]->wanted);
     s_tell_of_proxies (self);
     s_warn_of_memory (options, has_packs);
     if (options->raw_is_given && !has_packs)
@@ -1129,7 +1088,9 @@ served_discard (served_t **self_p)
     free (self->devices.all);
     jpeg_row_index_destroy (&source->rows);
     pins_data_destroy (&source->pins);
+    pins_data_destroy (&source->old_pins);
     data_warnings_destroy (&source->warnings);
+    pieces_forget_copy (source);
     catalogue_destroy (&source->catalogue);
     free (source->breaks);
     free (source->volumes);

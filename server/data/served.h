@@ -21,14 +21,16 @@
 #include "broker.h"
 #include "dataset.h"
 #include "dataset_source.h"
+#include "devices.h"
 #include "options.h"
 #include "progress.h"
 #include "tasks.h"
 
+//  When what is kept of a folder is looked at again (growth.h).
 typedef struct {
-    device_t **all;                     //  in no order
-    size_t count;
-} devices_t;
+    int64_t due_ms, pause_ms;
+    uint64_t held, found;               //  bytes that were kept, and had come from there, at the last look
+} served_growth_t;
 
 //  A data set: what was asked for, what was found, and what stands for it in the broker.
 typedef struct {
@@ -45,6 +47,7 @@ typedef struct {
     uint64_t bytes, pins_bytes;         //  of its files, and of memory if all of them are pinned; 0: not
                                         //  measured
     dataset_t *dataset;                 //  NULL: not placed yet, or free to go
+    served_growth_t growth;
     bool is_removed;
 } served_t;
 
@@ -109,6 +112,9 @@ bool served_find (const served_sets_t *self, served_t *served, progress_t *progr
 //  in common.  False: *error_p, the caller's, has the reason, and *served_p is still the caller's unless it
 //  is NULL.
 bool served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p);
+//  What pieces_find_copy has found in another thread, with devices of its own: the data set is read in pieces
+//  from now on, by the jobs that are there too.  Takes both.  False: files are read one by one as before.
+bool served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices);
 //  Its tenants may use it from now on, these too.
 void served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants);
 //  The data set of this name that is placed and not removed; NULL: none.

@@ -55,6 +55,7 @@ typedef struct {
     broker_t *broker;
     tasks_t *tasks;
     additions_t *additions;
+    growth_t *growth;
     ring_server_t *ring_server;
     client_socket_t *client_socket;
     client_keys_t *keys;                //  NULL: on ipc, or open
@@ -329,7 +330,9 @@ s_take_additions (server_t *self)
         .log = &self->log, .kept = self->supervised.kept };
     served_allow (&self->sets);
     self->additions = additions_new (&options);
-    return self->additions || s_complain_shortage ("no descriptor, or no memory, to add data sets");
+    self->growth = growth_new (&self->sets, &self->log);
+    return (self->additions && self->growth)
+        || s_complain_shortage ("no descriptor, or no memory, to add data sets");
 }
 
 static bool
@@ -695,7 +698,7 @@ static void
 s_run (server_t *self)
 {
     loop_t loop = { .broker = self->broker, .tasks = self->tasks, .service = self->service,
-        .additions = self->additions,
+        .additions = self->additions, .growth = self->growth,
         .ring_server = self->ring_server, .client_socket = self->client_socket,
         .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
@@ -731,6 +734,7 @@ s_stop (server_t *self)
     client_keys_destroy (&self->keys);
     ring_server_destroy (&self->ring_server);
     additions_destroy (&self->additions);
+    growth_destroy (&self->growth);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     served_close (&self->sets);

@@ -253,6 +253,7 @@ loop_run (loop_t *self)
             s_look_at_customs (self, now_ms);
             s_look_at_memory (self, now_ms);
             s_look_at_members (self);
+            growth_act (self->growth, now_ms);
             beat_ms = now_ms + BEAT_MS;
         }
         s_look_at_connection_limit (self, now_ms);

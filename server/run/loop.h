@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "additions.h"
+#include "growth.h"
 #include "block_cache.h"
 #include "client_keys.h"
 #include "client_socket.h"
@@ -38,6 +39,7 @@ typedef struct {
     tasks_t *tasks;
     service_t *service;
     additions_t *additions;
+    growth_t *growth;
     ring_server_t *ring_server;
     client_socket_t *client_socket;
     connection_limit_t *connection_limit;

@@ -192,6 +192,16 @@ s_pins (const dataset_source_t *source)
         (double) source->saved_ns / 1e9);
 }
 
+//  Of a folder's copy on the local disk, beside what the broker says of it.
+static void
+s_describe_copy (const dataset_source_t *source, json_t *pieces)
+{
+    json_object_set_new (pieces, "since_seconds",
+        json_real ((double) (clock_now_ms () - source->space_since_ms) / 1000));
+    json_object_set_new (pieces, "missing_samples", json_integer (space_missing (source->space)));
+    json_object_set_new (pieces, "aside", json_boolean (source->hang.late > 0));
+}
+
 static void
 s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
 {
@@ -218,6 +228,8 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
     uint64_t held;
     if (source->pack && sees_all && dataset_source_is_kept (source, &held))
         json_object_set_new (pack, "block_cache_held", json_integer ((json_int_t) held));
+    if (source->space)
+        s_describe_copy (source, json_object_get (object, "pieces"));
     if (sees_all)
         json_object_set_new (object, "objects", s_objects (source));
     if (sees_all)

@@ -2,6 +2,7 @@
 there, for later servers too; a file that has changed is read anew; and whatever becomes of the server, every
 epoch holds each sample once, with the right pixels."""
 import glob
+import json
 import os
 import shutil
 import tempfile
@@ -12,6 +13,8 @@ from harness import Server, make_folder, run, wait_until
 from test_system_pins import take
 
 SAMPLES = 240
+PIPELINE = [{"op": "resize", "size": [160, 160]}]      # most versions leave a cache of 3 MiB
+DISK = os.path.join(os.path.dirname(harness.TUREEN), "faulty_disk.so")
 
 
 class KeptTest(unittest.TestCase):
@@ -134,6 +137,199 @@ class Folders(KeptTest):
             self.assertLess(self.so_far(server)[0], .9 * self.bytes)
             self.assertEqual(take(server, 1, seed="3"), expected)
             self.assertEqual(server.status()["bad_samples"], 0)
+
+
+class Pieces(KeptTest):
+    """A folder of which the local disk has all is read in pieces, like a pack."""
+
+    def serve(self, *arguments, **options):
+        options.setdefault("more", ("--keep", "train=yes", "--raw", "2M", "--piece", "train=8"))
+        return super().serve(*arguments, **options)
+
+    @staticmethod
+    def pixels(server, epochs=1):
+        """Of each epoch what each sample looked like; each comes once."""
+        seen = [{} for _ in range(epochs)]
+        for epoch, (number,), fields in take(server, epochs, batch_size=1, pipeline=PIPELINE):
+            assert number not in seen[epoch], number
+            seen[epoch][number] = fields
+        return seen
+
+    def fill(self):
+        """The pixels, as one server found them and kept the files."""
+        with self.serve() as server:
+            return self.pixels(server)[0]
+
+    def hide(self):
+        os.rename(self.data, self.data + ".away")
+        for path in glob.glob(os.path.join(self.data + ".away", "*", "*.jpg")):
+            os.rename(path, path + ".away")
+
+    def space(self):
+        """The file that has the folder's space: the one with most bytes on the disk."""
+        files = glob.glob(os.path.join(self.folder, "*", "data"))
+        return max(files, key=lambda path: os.stat(path).st_blocks)
+
+    def damage(self, places):
+        with open(self.space(), "r+b") as file:
+            for place in places:
+                file.seek(place)
+                byte = file.read(1)
+                file.seek(place)
+                file.write(bytes([byte[0] ^ 32]))
+
+    @staticmethod
+    def figures(server):
+        return server.status()["datasets"][0]["pieces"]
+
+    def test_a_later_server_reads_pieces_and_no_file(self):
+        expected = self.fill()
+        self.assertEqual(len(expected), SAMPLES)
+        with self.serve() as server:
+            self.assertIn("data set 'train': all of it is kept in %s, and read from there in pieces"
+                          % self.folder, server.log())
+            self.hide()
+            for seen in self.pixels(server, 3):
+                self.assertEqual(seen, expected)
+            source, kept = self.so_far(server)
+            self.assertEqual(source, 0)
+            self.assertGreater(kept, 1.5 * self.bytes)
+            pieces = self.figures(server)
+            self.assertGreater(pieces["piece_samples"], 1)
+            self.assertEqual((pieces["missing_samples"], pieces["aside"]), (0, False))
+            self.assertLess(pieces["reads"], 3 * SAMPLES / 2)
+            self.assertIsNone(server.status()["datasets"][0]["pack"])
+            self.assertIn("kept on the local disk, and read from there in pieces",
+                          run("status", "--connect", server.endpoint).stdout)
+
+    def test_a_running_server_begins_to_read_pieces(self):
+        """In the middle of an epoch of the jobs that are there."""
+        with self.serve() as server:
+            jobs = [server.read(batch=7, epochs=30), server.read("--order", "private", batch=5, epochs=12)]
+            wait_until("the folder is read in pieces", lambda: self.figures(server))
+            self.assertIn("and read from there in pieces", server.log())
+            for job, epochs in zip(jobs, (30, 12)):
+                seen = job.finish()["epochs"]
+                self.assertEqual(len(seen), epochs)
+                for ids in seen.values():
+                    self.assertEqual(sorted(ids), list(range(SAMPLES)))
+            self.assertGreater(self.figures(server)["pieces"], 0)
+            #  What is being read when pieces begin may be read twice.
+            self.assertLess(self.so_far(server)[0], 1.2 * self.bytes)
+            self.assertEqual(self.pixels(server), [self.plain_pixels()])
+
+    def plain_pixels(self):
+        with Server({"train": self.data}, cache="3M") as server:
+            return self.pixels(server)[0]
+
+    def test_orders_are_fresh(self):
+        self.fill()
+        with self.serve() as server:
+            self.hide()
+            jobs = [server.read(batch=8, epochs=6) for _ in range(2)]
+            for job in jobs:
+                job.finish()
+            done = run("audit", "--json", "--samples", str(SAMPLES), *(job.ids for job in jobs))
+            self.assertEqual(self.so_far(server)[0], 0)
+        result = json.loads(done.stdout)
+        self.assertEqual(harness.sure_faults(result), [])
+        self.assertEqual([file["exactly_once"] for file in result["files"]], ["yes"] * 2)
+
+    def test_damage_costs_what_it_hits(self):
+        """In each of ten units a byte: their samples are read of the folder, and kept again."""
+        expected = self.fill()
+        with self.serve() as server:
+            self.assertEqual(self.pixels(server), [expected])
+            self.assertEqual(self.so_far(server)[0], 0)
+            self.damage(range(50, self.bytes // 2, self.bytes // 20))
+            self.assertEqual(self.pixels(server, 2), [expected] * 2)
+            source, _ = self.so_far(server)
+            self.assertGreater(source, 0)
+            self.assertLess(source, self.bytes / 8)
+            self.hide()
+            self.assertEqual(self.pixels(server, 2), [expected] * 2)
+            self.assertEqual(self.so_far(server)[0], source)
+            self.assertEqual(server.status()["bad_samples"], 0)
+
+    def test_a_file_that_has_gone_and_is_damaged_is_bad(self):
+        expected = self.fill()
+        with self.serve() as server:
+            self.hide()
+            self.damage([50])
+            seen, = self.pixels(server)
+            self.assertEqual(len(expected) - len(seen), 1)
+            bad, = server.status()["datasets"][0]["bad"]
+            self.assertIn("No such file", bad["reason"])
+
+    def test_kills(self):
+        expected = self.fill()
+        for _ in range(3):
+            with self.serve(expect_clean=False) as server:
+                job = server.read(batch=16, epochs=99)
+                wait_until("an epoch has begun", lambda: job.delivered() > 3)
+                server.kill()
+        with self.serve() as server:
+            self.assertEqual(self.pixels(server, 2), [expected] * 2)
+            self.assertEqual(self.so_far(server)[0], 0)
+
+    def test_another_server_fills_the_cache(self):
+        """With other data, which find no room beside those in use; and with the same, one file of which has
+        changed: its place is given up under the first server."""
+        expected = self.fill()
+        other = tempfile.mkdtemp(prefix="other-", dir=self.root)
+        make_folder(other, SAMPLES, sizes=((200, 320), (200, 320)), seed=harness.SEED + 1)
+        with self.serve(1.2) as server:
+            self.assertEqual(self.pixels(server), [expected])
+            with self.serve(1.2, data=other) as second:
+                take(second, 2)
+            self.assertEqual(self.pixels(server), [expected])
+            self.assertEqual(self.so_far(server)[0], 0)
+            changed = self.files()[11]
+            with open(changed, "ab") as file:
+                file.write(b"\0")
+            with self.serve(1.2) as second:
+                take(second, 1)
+            with open(changed, "r+b") as file:
+                file.truncate(os.path.getsize(changed) - 1)
+            self.assertEqual(self.pixels(server, 2), [expected] * 2)
+
+    @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
+    def test_a_disk_that_fails_or_hangs(self):
+        """The folder's own files are read meanwhile."""
+        expected = self.fill()
+        rules = os.path.join(self.root, "rules-" + os.path.basename(self.data))
+        for rule in ("read 5 %s", "stall 1 %s"):
+            open(rules, "w").close()
+            environment = {"LD_PRELOAD": DISK, "TUREEN_DISK": rules}
+            with self.subTest(rule=rule), self.serve(environment=environment) as server:
+                self.assertEqual(self.pixels(server), [expected])
+                with open(rules, "w") as file:
+                    file.write(rule % self.folder + "\n")
+                self.assertEqual(self.pixels(server), [expected])
+                self.assertGreater(sum(self.so_far(server)), 1.5 * self.bytes)
+                open(rules, "w").close()
+                wait_until("the disk answers", lambda: not self.figures(server)["aside"])
+                self.assertEqual(self.pixels(server), [expected])
+                self.assertEqual(server.status()["bad_samples"], 0)
+
+    def test_pins_are_of_pieces(self):
+        expected = self.fill()
+        with self.serve(more=("--keep", "train=yes", "--piece", "train=8", "--memory", "64M")) as server:
+            self.assertEqual(self.pixels(server, 3), [expected] * 3)
+            self.assertGreater(server.status()["datasets"][0]["pins"]["bytes"], 0)
+            self.assertEqual(self.so_far(server)[0], 0)
+
+    def test_what_is_not_read_in_pieces(self):
+        self.fill()
+        with self.serve(more=("--keep", "train=yes", "--tier", "train=direct")) as server:
+            self.assertIsNone(self.figures(server))
+            take(server, 1)
+            self.assertEqual(self.so_far(server)[0], 0)
+        with self.serve(.5) as server:
+            self.assertIsNone(self.figures(server))
+        done = run("serve", "--dataset", "train=" + self.data, "--tier", "train=redox", "--keep", "train=yes",
+                   "--block-cache", self.folder + "=1G", "--listen", "ipc://" + self.folder + "/socket")
+        self.assertIn("tier redox is for packs", done.stderr)
 
 
 class Packs(KeptTest):

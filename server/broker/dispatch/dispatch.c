@@ -436,8 +436,10 @@ dispatch_await (batch_row_t *row, version_t *version)
     version->waiting = row;
     if (version->state == VERSION_WORKING)
         return;
-    //  Plain files are read when the version is handed out, unless their read has failed and rests.
-    bool is_there = row->job->dataset->prefetch?
+    //  Plain files are read when the version is handed out, unless their read has failed and rests.  So are
+    //  those of a version that waited when its folder began to be read in pieces.
+    bool is_packed = row->job->dataset->prefetch && (version->raw || !first);
+    bool is_there = is_packed?
         raw_refcount_want (row->job->broker, row->job->tenant, version): !version->resting;
     version_move (version, is_there? VERSION_QUEUED: VERSION_READING);
     if (version->state == VERSION_QUEUED)

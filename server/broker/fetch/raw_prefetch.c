@@ -43,6 +43,13 @@ raw_prefetch_packs (const broker_t *self)
     return packs;
 }
 
+const uint32_t *
+raw_prefetch_order (const dataset_t *dataset)
+{
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    return prefetch && !prefetch->given.is_copy? prefetch->given.order: NULL;
+}
+
 //  ---- memory, divided among tiers
 //
 //  Which tiers share memory: with one tenant, all; with several, the data sets' tiers, and each tenant's own
@@ -274,6 +281,8 @@ budget_reads_max (const broker_t *self)
 
 //  ---- data sets
 
+static void s_join_all (broker_t *self, const dataset_t *dataset);
+
 static uint32_t
 s_position (void *context, uint32_t source, uint32_t id)
 {
@@ -339,6 +348,8 @@ dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack,
         raw_store_on_position (self->raw, s_position, self);
     }
     raw_prefetch_packs_changed (self);
+    budget_measure (self);
+    s_join_all (self, dataset);
     return true;
 }
 
@@ -412,20 +423,24 @@ s_is_complete (const dataset_t *dataset, const range_t *range, const raw_sample_
 static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
-    const raw_prefetch_t *prefetch = dataset->prefetch;
+    const broker_pack_t *given = &dataset->prefetch->given;
     size_t reach = 0;
+    uint32_t first = 0;                         //  of the range
     range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
-        uint32_t id = prefetch->given.order [read->first + index];
-        reach += s_sample_bytes (dataset->prefetch, id);
+        uint32_t id = given->order [read->first + index];
+        reach = given->range_bytes? given->range_bytes (given->user, read->first + first, index + 1 - first):
+            reach + s_sample_bytes (dataset->prefetch, id);
         raw_sample_t *sample = read->keep >> index & 1? raw_refcount_take (self, dataset, id): NULL;
         if (!sample || !raw_sample_is_new (sample))
             continue;
         raw_store_count (self->raw, sample, lane);
         if (s_is_complete (dataset, &range, sample, reach))
             s_request (self, lane, dataset, &range);
-        if (range.count == 0)
+        if (range.count == 0) {
             reach = sample->bytes;
+            first = index;
+        }
         range.range_bytes = reach;
         range.sample_bytes += sample->bytes;
         range.samples [range.count++] = sample;
@@ -644,7 +659,7 @@ static bool
 s_allows_pool (const broker_t *self, const broker_terms_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
-    if (!dataset->prefetch)
+    if (!raw_prefetch_order (dataset))
         return refuse (refusal, "bad_request",
             "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
@@ -720,6 +735,15 @@ raw_prefetch_allows (const broker_t *self, const broker_terms_t *join, const job
         budget_raw_setting (needed));
 }
 
+//  For one more tier.
+static bool
+s_has_room_for_own (const broker_t *self, const job_t *job)
+{
+    return tenant_limits_apply (self)?
+        s_own_with (job->tenant, job->dataset, NULL) <= s_own_bytes (self, job->tenant)
+        : s_budget_with (self, job->dataset, NULL) <= self->options.raw_bytes;
+}
+
 static void
 s_join_tier (broker_t *self, job_t *job)
 {
@@ -730,10 +754,7 @@ s_join_tier (broker_t *self, job_t *job)
     //  sample where there is no memory for a tier of its own.
     bool is_apart = job->asked.order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
         && !job->consumer.follows;
-    bool has_room = tenant_limits_apply (self)?
-        s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
-        : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
-    if (is_apart && !has_room)
+    if (is_apart && !s_has_room_for_own (self, job))
         return;
     job->fetch.tier_is_own = is_apart || job->asked.order == SAMPLER_ORDER_PRIVATE;
     if (job->fetch.tier_is_own || !dataset->prefetch->tier) {
@@ -750,6 +771,22 @@ s_join_tier (broker_t *self, job_t *job)
     tier_join (job->fetch.tier, &job->consumer);
     tier_goes_on (job->fetch.tier, job->consumer.sampler_job, s_goes_on (job));
     raw_prefetch_fill (self, job, job->fetch.tier);
+}
+
+//  The jobs that are there when a folder becomes one that is read in pieces.  No piece follows from what has
+//  been read: a job may begin in mid-epoch, as one that resumes does.  Versions that are being read from
+//  files go on so.
+static void
+s_join_all (broker_t *self, const dataset_t *dataset)
+{
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        job_t *job = dataset->jobs [number];
+        bool is_private = job && job->asked.order == SAMPLER_ORDER_PRIVATE;
+        //  Without memory for a tier of its own it reads sample by sample.
+        if (job && (!is_private || s_has_room_for_own (self, job)))
+            s_join_tier (self, job);
+    }
+    s_share_out (self, NULL);
 }
 
 void

@@ -7,7 +7,7 @@
 #include "raw_pool.h"
 #include "tier.h"
 
-//  A data set that is a pack.
+//  A data set that is a pack, or a folder's copy (broker_pack_t).
 struct raw_prefetch {
     broker_t *broker;
     broker_pack_t given;
@@ -55,6 +55,8 @@ json_t *raw_prefetch_job_status (const job_t *job);
 json_t *raw_prefetch_status (const dataset_t *dataset, bool sees_all);
 void raw_prefetch_check (broker_t *self);
 
+//  The order of the pack that a job's own order may follow; NULL: there is none.
+const uint32_t *raw_prefetch_order (const dataset_t *dataset);
 //  Packs that are served.
 size_t raw_prefetch_packs (const broker_t *self);
 //  The part of the raw store's budget that is for resident samples.

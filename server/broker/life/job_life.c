@@ -508,10 +508,9 @@ s_parts (const broker_terms_t *join, parts_t *parts)
 {
     if (join->parts.nodes <= 1)
         return NULL;
-    const raw_prefetch_t *pack = join->dataset->prefetch;
     *parts = (parts_t) { .nodes = join->parts.nodes, .node = join->parts.node,
         .is_fixed = join->parts.is_fixed, .key = join->parts.key,
-        .pack_order = pack? pack->given.order: NULL };
+        .pack_order = raw_prefetch_order (join->dataset) };
     return parts;
 }
 
@@ -631,7 +630,7 @@ s_join_sampler (job_t *job, const broker_terms_t *join)
     roaring_bitmap_t *everything = NULL;
     sampler_join_t entry = { .order = join->order, .data = join->subset,
         .list = join->list, .list_count = join->list_count, .made = join->list_made, .seed = join->seed,
-        .pool = join->pool, .pack_order = join->pool? dataset->prefetch->given.order: NULL,
+        .pool = join->pool, .pack_order = join->pool? raw_prefetch_order (dataset): NULL,
         .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
     parts_t parts;
     if (!join->list && s_parts (join, &parts)) {

@@ -26,7 +26,8 @@ typedef enum {
     BROKER_BAD_FAIL                 //  the job ends, and no job with that sample may join
 } broker_bad_t;
 
-//  What the broker must know of a pack to decide what is read when; all lent for the data set's life.
+//  What the broker must know of a pack, or of a folder's copy that is read like one, to decide what is read
+//  when; all lent for the data set's life.
 typedef struct {
     const uint32_t *order;          //  the id at each position
     const uint32_t *breaks;         //  positions that a read may not cross: each volume's first
@@ -38,7 +39,12 @@ typedef struct {
     //  Whether reading so many samples, of sample_bytes together, one by one is cheaper than a range of
     //  range_bytes; NULL: never.
     bool (*prefers_singles) (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes);
+    //  Bytes from the first one at position `first` to the last at position first + count - 1, where samples
+    //  do not lie close together; NULL: they do.
+    size_t (*range_bytes) (void *user, uint32_t first, uint32_t count);
     void *user;
+    bool is_copy;                   //  of a folder, on this server's disk: another server may have another
+                                    //  order, so that no job's own order may follow it
     raw_policy_t policy;
     uint32_t chunk;                 //  samples
     size_t read_bytes_max;          //  of one read, if it is of several samples
@@ -96,7 +102,7 @@ struct dataset {
     uint32_t number;                        //  no other data set has it
     bool is_removed;
     size_t holds;                           //  dataset_hold
-    raw_prefetch_t *prefetch;               //  NULL: plain files
+    raw_prefetch_t *prefetch;               //  NULL: plain files, read one by one
     size_t fetching, fetch_max;             //  versions with plain files being read; dataset_set_fetches
     uint32_t samples;
     broker_bad_t on_bad;
@@ -115,8 +121,9 @@ size_t dataset_places (const broker_t *self);
 //  jobs that do not choose one.  user is the driver's, untouched.
 dataset_t *dataset_add (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
     void *user);
-//  Makes a new data set a pack.  False, and it is none: options.raw_bytes is too small, below *least_p, for
-//  it, or for it beside the packs of the jobs that are there.
+//  Makes a new data set a pack, or has a folder's copy read from now on (broker_pack_t): the jobs that are
+//  there go on in their epochs, with what is read in pieces.  False, and nothing changes: options.raw_bytes
+//  is too small, below *least_p, for it, or for it beside the packs of the jobs that are there.
 bool dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p);
 //  No job may join it from now on, its name is free at once, and its jobs end (`removed`).  When nothing uses
 //  it any more, dataset_next_removed tells.

@@ -163,8 +163,11 @@ s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
     json_object_set_new (object, "trouble", patience_status (self, dataset, now_ms));
-    json_object_set_new (object, "pack",
-        dataset->prefetch? raw_prefetch_status (dataset, sees_all): json_null ());
+    bool is_copy = dataset->prefetch && dataset->prefetch->given.is_copy;
+    json_t *prefetch = dataset->prefetch? raw_prefetch_status (dataset, sees_all): json_null ();
+    json_object_set_new (object, "pack", is_copy? json_null (): json_incref (prefetch));
+    json_object_set_new (object, "pieces", is_copy? json_incref (prefetch): json_null ());
+    json_decref (prefetch);
     return object;
 }
 
@@ -331,8 +334,11 @@ s_check_batch (const job_t *job, uint32_t slot)
         assert (pinned == (row->version != NULL));
         if (pinned)
             assert (row->version->pins > 0 && row->version->id == row->id);
-        if (row->state == ROW_WAITING && job->dataset->prefetch)
-            assert (row->version->raw && ((const raw_sample_t *) row->version->raw)->holds > 0);  //  B6
+        const raw_prefetch_t *prefetch = job->dataset->prefetch;
+        const raw_sample_t *raw = row->state == ROW_WAITING? row->version->raw: NULL;
+        //  A version that waited when its folder began to be read in pieces has its own files.
+        if (row->state == ROW_WAITING && prefetch)
+            assert (raw? raw->holds > 0: prefetch->given.is_copy);                      //  B6
         open += pinned || row->state == ROW_LOST;
         if (index < batch->drawn && job->state != JOB_OVER)
             s_check_dealt (job, batch, row);

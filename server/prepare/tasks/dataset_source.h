@@ -1,5 +1,6 @@
-/*  dataset_source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where
- *  they lie, and how they are judged.
+/*  dataset_source -- what stands behind a data set of the broker's (its dataset_user): files, a pack, or
+ *  files of which the local disk has a copy that is read like a pack (space.h); where they lie, and how they
+ *  are judged.
  */
 #ifndef DATASET_SOURCE_H
 #define DATASET_SOURCE_H
@@ -12,6 +13,7 @@
 #include "jpeg_row_index.h"
 #include "pack.h"
 #include "pins.h"
+#include "space.h"
 #include "pipeline.h"
 
 typedef struct {
@@ -27,6 +29,13 @@ typedef struct {
     uint64_t gets, slow_gets;           //  all; of these, given up as far slower than others
 } dataset_source_objects_t;
 
+//  The disk of the copy does not answer: until when it is not asked.
+typedef struct {
+    int64_t moved_ms;               //  when a read of it came back last, or the first under way began
+    size_t out, late;               //  reads under way; of these, no longer waited for
+    int64_t until_ms;
+} dataset_source_hang_t;
+
 //  A field of single objects that other members keep too.
 typedef struct {
     const catalogue_t *catalogue;
@@ -40,16 +49,21 @@ typedef struct {
     const custom_t *customs;        //  operations of the operator's own, of the server; lent
     size_t custom_count;
     const pack_t *pack;             //  the catalogue's; NULL: plain files
+    space_t *space;                 //  of plain files: their copy, which is read in pieces; the source's;
+                                    //  NULL: they are read one by one
+    int64_t space_since_ms;         //  clock_now_ms
+    dataset_source_hang_t hang;     //  the broker's thread's
     int64_t listed_ms;              //  clock_now_ms when it was listed
     data_warnings_t *warnings;      //  the source's; NULL in tests
     jpeg_row_index_t *rows;         //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     dataset_source_field_t shared [CATALOGUE_FIELDS_MAX];       //  of plain files
     pins_data_t *pins;              //  of all its files; the source's; NULL: none
+    pins_data_t *old_pins;          //  of its files one by one, before they were read in pieces; the source's
     uint64_t saved_ns;              //  by pins, of its devices' time; the broker's thread's, as the next
     dataset_source_objects_t objects;
-    dataset_source_volume_t *volumes;   //  of a pack; the source's
-    uint32_t *breaks;               //  positions at which its volumes begin; the source's
+    dataset_source_volume_t *volumes;   //  of a pack, or the one of the copy; the source's
+    uint32_t *breaks;               //  positions at which they begin; the source's
     uint32_t piece_set;             //  samples, set by the user; 0: the cost model decides
 } dataset_source_t;
 
@@ -65,6 +79,9 @@ dataset_source_device (const dataset_source_t *self, size_t part)
 {
     if (self->pack)
         return part < pack_volumes (self->pack)? self->volumes [part].device: NULL;
+    if (self->space && part == 0)
+        return self->volumes [0].device;
+    part -= self->space? 1: 0;
     return part < catalogue_fields (self->catalogue)? self->fields [part]: NULL;
 }
 
@@ -74,6 +91,14 @@ dataset_source_pinned_volume (const dataset_source_t *self, uint32_t volume)
 {
     return (pins_file_t) { .data = self->pins, .number = volume,
         .bytes = pack_volume_bytes (self->pack, volume) };
+}
+
+//  Where the copy is pinned: under a number that no file has.
+static inline pins_file_t
+dataset_source_pinned_space (const dataset_source_t *self)
+{
+    return (pins_file_t) { .data = self->pins, .number = (uint64_t) CATALOGUE_FIELDS_MAX << 32,
+        .bytes = space_bytes (self->space) };
 }
 
 //  Where a sample's file is pinned.

@@ -1,4 +1,5 @@
 #include "task.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +23,50 @@ task_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
 }
 
 void
+task_file_error (const dataset_source_t *source, size_t field, int rc, char what [TASK_WHAT_BYTES])
+{
+    bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  from catalogue_check_file; from a socket
+    if (is_odd || rc == -CATALOGUE_CHANGED)
+        snprintf (what, TASK_WHAT_BYTES, "%s",
+            is_odd? "is no regular file": "changed since the server started");
+    else
+        snprintf (what, TASK_WHAT_BYTES, "cannot be read: %s",
+            catalogue_error (source->catalogue, field, rc));
+}
+
+//  Of a copy: what is not here, or not as it was kept, has its own file.
+static void
+s_spread_copy (range_t *range, const reader_request_t *request)
+{
+    int state = RANGE_OUT;
+    if (!atomic_compare_exchange_strong (&range->state, &state, RANGE_SPREAD))
+        return;
+    raw_request_t *raw = range->raw;
+    for (uint32_t index = 0; index < raw->sample_count; index++) {
+        const raw_sample_t *sample = raw->samples [index];
+        space_range_t where = space_sample (range->space, sample->id);
+        if (where.bytes == 0)
+            continue;
+        const uint8_t *bytes = request->memory + request->skip + (where.offset - request->offset);
+        bool is_here = space_has (range->space, sample->id);
+        if (is_here && space_check (range->space, sample->id, bytes)) {
+            memcpy (sample->memory, bytes, where.bytes);
+            continue;
+        }
+        range->left |= UINT64_C (1) << index;
+        range->wrong |= (uint64_t) is_here << index;
+    }
+}
+
+void
 task_spread (void *context, reader_request_t *request)
 {
     (void) context;
-    const range_t *range = request->user;
+    range_t *range = request->user;
+    if (range->space) {
+        s_spread_copy (range, request);
+        return;
+    }
     const pack_t *pack = range->source->pack;
     raw_request_t *raw = range->raw;
     for (uint32_t index = 0; index < raw->sample_count; index++) {
@@ -50,8 +91,16 @@ void
 task_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
 {
     const pack_t *pack = range->source->pack;
-    pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
     char path [PATH_MAX + TASK_PATH_BYTES];
+    if (range->space) {
+        char what [TASK_WHAT_BYTES];
+        uint32_t id = range->raw->samples [range->at]->id;
+        catalogue_path (range->source->catalogue, id, 0, path, TASK_PATH_BYTES);
+        task_file_error (range->source, 0, range->request.rc, what);
+        snprintf (reason, TASK_REASON_BYTES, "%.*s: %s", TASK_PATH_BYTES - 1, path, what);
+        return;
+    }
+    pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
     pack_volume_path (pack, where.volume, path, sizeof path);
     snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
         (unsigned long long) where.offset, dataset_source_error (range->source, range->request.rc));
@@ -97,8 +146,8 @@ task_describe_long (const task_t *task, const broker_t *broker, const tenant_t *
     json_array_append_new (list, object);
 }
 
-//  The files of all fields of the data set lie one after the other; behind them, where the rows of the
-//  first one begin.
+//  The files of all fields of the data set lie one after the other; behind them, of a pack, where the rows of
+//  the first one begin.
 static decoder_file_t
 s_packed_file (const task_t *task, size_t file)
 {
@@ -108,8 +157,8 @@ s_packed_file (const task_t *task, size_t file)
         offset += catalogue_file_bytes (catalogue, task_id (task), before);
     decoder_file_t result = { .bytes = task->packed + offset,
         .size = catalogue_file_bytes (catalogue, task_id (task), field) };
-    if (field == 0) {
-        const pack_t *pack = task->source->pack;
+    const pack_t *pack = task->source->pack;
+    if (field == 0 && pack) {
         result.rows_bytes = pack_rows_bytes (pack, task_id (task));
         result.rows = task->packed + pack_sample_bytes (pack, task_id (task)) - result.rows_bytes;
     }

@@ -20,7 +20,11 @@ enum {
 
 typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_SIDE_TASK = TASK_KINDS } task_kind_t;
 
+//  What the user of a request is; the first member of both.
+typedef enum { READS_OF_TASK, READS_OF_RANGE } reads_of_t;
+
 typedef struct task {
+    reads_of_t reads_of;
     struct task *next;              //  free, or at rest
     int64_t due_ms;                 //  at rest: until then
     task_kind_t kind;
@@ -61,14 +65,32 @@ typedef struct task {
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
 
-//  A read of a range of a pack.
+//  Which thread has the samples of a range of a copy: the broker's thread and a reading thread change it.
+typedef enum {
+    RANGE_OUT,                      //  the read is under way
+    RANGE_SPREAD,                   //  the reading thread's
+    RANGE_LATE                      //  the disk does not answer: another range reads them
+} range_state_t;
+
+//  A read of a range of a pack, or of a copy; of a copy also of samples' own files.
 typedef struct range {
+    reads_of_t reads_of;
     struct range *next;             //  free, or at rest
     int64_t due_ms;                 //  at rest: until then
     reader_request_t request;
     raw_request_t *raw;
     dataset_source_t *source;       //  the thread uses its pack
     device_t *device;
+    //  of a copy
+    space_t *space;                 //  the source's; NULL: of a pack
+    dataset_t *dataset;             //  held while the range is late
+    bool is_out;                    //  of the copy, not of a file
+    atomic_int state;               //  range_state_t
+    uint64_t left;                  //  bit i: samples [i] is to be read from its own file,
+    uint64_t wrong;                 //  and what the copy has of it is damaged
+    uint32_t at;                    //  the sample that is being read so
+    catalogue_buffer_t buffer;
+    struct range *also;             //  made when there were too few
 } range_t;
 
 static inline uint32_t
@@ -79,6 +101,8 @@ task_id (const task_t *self)
 
 //  The task's outcome, and as its reason the path of the file at fault, then what is wrong with it.
 void task_blame (task_t *self, outcome_t outcome, size_t file, const char *what);
+//  What is wrong with a sample's own file that could not be read.
+void task_file_error (const dataset_source_t *source, size_t field, int rc, char what [TASK_WHAT_BYTES]);
 //  Why the range could not be read: the volume, the offset and the error.
 void task_blame_range (const range_t *self, char reason [TASK_REASON_BYTES]);
 //  Appends to list what tasks_long_status says of the task, if it says anything.

@@ -19,11 +19,14 @@
 #include "task.h"
 #include "tenant.h"
 #include "version.h"
+#include "xalloc.h"
 
 enum {
     RETRY_MS = 20,
-    KEYS_LOOK_MS = 1000, ABANDONED_LOOK_MS = 200,
+    KEYS_LOOK_MS = 1000, LOOK_MS = 200,
     LONG_MS = 1000,                 //  a worker that has prepared for so long stops, if no job wants it
+    HANG_MS = 4000,                 //  no read of a copy comes back for so long:
+    ASIDE_MS = 8000,                //  its disk is not asked for so long
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -43,12 +46,15 @@ struct tasks {
     size_t apart_count;
     customs_t *customs;
     range_t *ranges, *free_range;
+    size_t range_count;
+    range_t *more_ranges;           //  made since, by `also`
     //  Tasks that met a shortage, in the order of their retries; they still count as handed out.
     range_t *first_range, *last_range;
     task_t *first_task, *last_task;
     int64_t now_ms;
     uint64_t shortages;
-    int64_t abandoned_looked_ms;
+    int64_t looked_ms;              //  for what is abandoned, or hangs
+    size_t out_of_copies;           //  ranges of copies that are being read, late ones too
     size_t out;                     //  tasks that were taken and are not given back
     int64_t keys_looked_ms;         //  the devices' keys, last
     size_t keys_looked;             //  devices that this look has seen
@@ -210,7 +216,9 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     if (rc == 0)
         rc = s_start_threads (self, options->workers);
     if (rc == 0) {
+        self->range_count = range_count;
         for (size_t index = 0; index < range_count; index++) {
+            self->ranges [index].reads_of = READS_OF_RANGE;
             self->ranges [index].next = self->free_range;
             self->free_range = &self->ranges [index];
         }
@@ -257,7 +265,14 @@ tasks_destroy (tasks_t **self_p)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
             free (self->all [index].buffers [file].bytes);
     free (self->all);
+    for (size_t index = 0; self->ranges && index < self->range_count; index++)
+        free (self->ranges [index].buffer.bytes);
     free (self->ranges);
+    for (range_t *range; (range = self->more_ranges); ) {
+        self->more_ranges = range->also;
+        free (range->buffer.bytes);
+        free (range);
+    }
     free (self->devices);
     free (self->device_buffers);
     free (self);
@@ -344,9 +359,14 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
 {
     char what [TASK_WHAT_BYTES];
     const pack_t *pack = task->source->pack;
-    pack_range_t where = pack_sample (pack, task_id (task));
     task->packed = raw->memory;
+    if (raw->rc && !pack) {
+        task_file_error (task->source, 0, raw->rc, what);
+        task_blame (task, OUTCOME_BAD, 0, what);
+    }
+    else
     if (raw->rc) {
+        pack_range_t where = pack_sample (pack, task_id (task));
         snprintf (what, sizeof what,
             raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
@@ -368,23 +388,109 @@ tasks_prepare (tasks_t *self, version_t *version)
     task->memory = version->memory;
     task->packed = NULL;
     const raw_sample_t *raw = version_raw (version);
-    if (raw)
-        s_use_packed (self, task, raw);
-    else {
+    if (!task->source->pack) {
         task->has_room = jpeg_row_index_has_room (task->source->rows);
         task->told = jpeg_row_index_lend (task->source->rows, task_id (task));
-        s_read_files (task);
     }
+    if (raw)
+        s_use_packed (self, task, raw);
+    else
+        s_read_files (task);
+}
+
+//  The broker hands out no more than budget_reads_most, but ranges that are late are out beside these.
+static range_t *
+s_take_range (tasks_t *self, raw_request_t *raw)
+{
+    range_t *range = self->free_range;
+    if (range)
+        self->free_range = range->next;
+    else {
+        range = xalloc_memory (calloc (1, sizeof *range));
+        range->reads_of = READS_OF_RANGE;
+        range->also = self->more_ranges;
+        self->more_ranges = range;
+    }
+    range->raw = raw;
+    range->dataset = dataset_of_request (self->broker, raw);
+    range->source = dataset_source_of (range->dataset);
+    range->space = range->source->space;
+    range->is_out = false;
+    range->left = range->wrong = range->at = 0;
+    return range;
+}
+
+static void
+s_give_range_back (tasks_t *self, range_t *range)
+{
+    if (range->buffer.limit > BUFFER_KEPT_BYTES / RAW_PIECE_MAX) {
+        free (range->buffer.bytes);
+        range->buffer = (catalogue_buffer_t) { .bytes = NULL };
+    }
+    range->next = self->free_range;
+    self->free_range = range;
+}
+
+//  ---- a copy of a folder on the local disk
+
+//  The sample's own file: as the cache has it, if it is there and good, else the folder's, which is kept
+//  then.  What is damaged is given up.
+static void
+s_read_own_file (range_t *range)
+{
+    raw_request_t *raw = range->raw;
+    range->at = (uint32_t) __builtin_ctzll (range->left);
+    uint32_t id = raw->samples [range->at]->id;
+    space_range_t where = space_sample (range->space, id);
+    pins_file_t pins = dataset_source_pinned_space (range->source);
+    bool is_wrong = range->wrong >> range->at & 1;
+    if (pins.data && is_wrong)
+        pins_drop (&pins, where.offset, block_data_units (where.bytes) * BLOCK_DATA_UNIT_BYTES);
+    range->device = range->source->fields [0];
+    range->request = (reader_request_t) { .kind = READER_FILE, .user = range,
+        .catalogue = range->source->catalogue, .id = id, .buffer = &range->buffer,
+        .is_afresh = raw->is_afresh || raw->failures > 0 || is_wrong };
+    device_submit (range->device, &range->request);
+}
+
+static void
+s_read_copy (tasks_t *self, range_t *range)
+{
+    raw_request_t *raw = range->raw;
+    dataset_source_t *source = range->source;
+    assert (raw->sample_count > 0);
+    raw->damaged = 0;
+    bool is_alone = raw->sample_count == 1 && !space_has (range->space, raw->samples [0]->id);
+    bool is_aside = source->hang.late > 0 || self->now_ms < source->hang.until_ms;
+    if (is_alone || is_aside || raw->is_afresh || raw->failures > 0) {
+        range->left = UINT64_MAX >> (RAW_PIECE_MAX - raw->sample_count);
+        s_read_own_file (range);
+        return;
+    }
+    space_range_t where = space_piece (range->space, raw->first, raw->count);
+    range->device = source->volumes [0].device;
+    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range,
+        .file = source->volumes [0].file, .offset = where.offset, .bytes = where.bytes? where.bytes: 1,
+        .pins = dataset_source_pinned_space (source) };
+    atomic_store (&range->state, RANGE_OUT);
+    range->is_out = true;
+    self->out_of_copies++;
+    if (source->hang.out++ == 0)
+        source->hang.moved_ms = self->now_ms;
+    device_submit (range->device, &range->request);
 }
 
 void
 tasks_read (tasks_t *self, raw_request_t *raw)
 {
-    range_t *range = self->free_range;
-    assert (range);                 //  the broker hands out no more than budget_reads_most
-    self->free_range = range->next;
-    range->raw = raw;
-    range->source = dataset_source_of (dataset_of_request (self->broker, raw));
+    range_t *range = s_take_range (self, raw);
+    raw->read_bytes = raw->read_ns = raw->cached_bytes = raw->cached_ns = 0;
+    raw->pinned_bytes = raw->saved_ns = raw->peer_bytes = raw->peer_ns = 0;
+    raw->gets = raw->slow_gets = 0;
+    if (!range->source->pack) {
+        s_read_copy (self, range);
+        return;
+    }
     pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
     if (where.bytes == 0)           //  empty files: the header's first byte stands in for nothing
         where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
@@ -478,6 +584,31 @@ tasks_collect_side_tasks (tasks_t *self)
 
 //  ---- what is done
 
+//  Of a copy several reads may be one of the broker's.  What comes from the copy comes from the local disk.
+static void
+s_add_costs (range_t *range)
+{
+    reader_request_t *request = &range->request;
+    raw_request_t *raw = range->raw;
+    uint64_t saved_ns = device_saved_ns (range->device, request);
+    if (range->is_out) {
+        request->cached_bytes = request->read_bytes;
+        request->cached_ns = request->read_bytes? request->wait_ns: 0;
+        request->read_bytes = request->wait_ns = 0;
+    }
+    raw->read_bytes += request->read_bytes;
+    raw->read_ns += request->wait_ns;
+    raw->cached_bytes += request->cached_bytes;
+    raw->cached_ns += request->cached_ns;
+    raw->pinned_bytes += request->pinned_bytes;
+    raw->saved_ns += saved_ns;
+    range->source->saved_ns += saved_ns;
+    raw->peer_bytes += request->peer_bytes;
+    raw->peer_ns += request->peer_ns;
+    raw->gets += request->gets;
+    raw->slow_gets += request->slow_gets;
+}
+
 //  Gives a range back, whatever its result.
 static void
 s_end_range (tasks_t *self, range_t *range)
@@ -485,25 +616,13 @@ s_end_range (tasks_t *self, range_t *range)
     int rc = range->request.rc;
     char reason [TASK_REASON_BYTES];
     range->raw->rc = rc;
-    range->raw->read_bytes = range->request.read_bytes;
-    range->raw->read_ns = range->request.wait_ns;
-    range->raw->cached_bytes = range->request.cached_bytes;
-    range->raw->cached_ns = range->request.cached_ns;
-    range->raw->pinned_bytes = range->request.pinned_bytes;
-    range->raw->saved_ns = device_saved_ns (range->device, &range->request);
-    range->source->saved_ns += range->raw->saved_ns;
-    range->raw->peer_bytes = range->request.peer_bytes;
-    range->raw->peer_ns = range->request.peer_ns;
-    range->raw->gets = range->request.gets;
-    range->raw->slow_gets = range->request.slow_gets;
     if (rc && rc != -ECANCELED) {
         task_blame_range (range, reason);
         broker_unread_range (self->broker, range->raw, rc, reason, self->now_ms);
     }
     else
         broker_read (self->broker, range->raw);
-    range->next = self->free_range;
-    self->free_range = range;
+    s_give_range_back (self, range);
 }
 
 //  For lack of memory or descriptors.  All rest equally long, so the list is in order.
@@ -575,12 +694,8 @@ static void
 s_unread (tasks_t *self, task_t *task, size_t file, int rc)
 {
     char what [TASK_WHAT_BYTES];
-    snprintf (what, sizeof what, "cannot be read: %s",
-        catalogue_error (task->source->catalogue, task->requests [file].field, rc));
-    bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  from catalogue_check_file; from a socket
-    task_blame (task, OUTCOME_BAD, file,
-        is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
-        what);
+    task_file_error (task->source, task->requests [file].field, rc, what);
+    task_blame (task, OUTCOME_BAD, file, what);
     broker_unread (self->broker, task->version, rc, task->reason, self->now_ms);
     s_give_back (self, task);
 }
@@ -637,7 +752,7 @@ s_files_done (tasks_t *self, task_t *task)
     }
 }
 
-//  Of a single object.
+//  Of a single object, or a file.
 static void
 s_count_read (dataset_source_objects_t *objects, const reader_request_t *request)
 {
@@ -651,14 +766,78 @@ s_count_read (dataset_source_objects_t *objects, const reader_request_t *request
     objects->slow_gets += request->slow_gets;
 }
 
+//  Of the copy, or of a sample's own file.  A sample that failed beside others is read once more, alone.
+static void
+s_copy_was_read (tasks_t *self, range_t *range)
+{
+    reader_request_t *request = &range->request;
+    raw_request_t *raw = range->raw;
+    uint64_t bit = UINT64_C (1) << range->at;
+    if (range->is_out) {
+        //  Whatever fails of the copy, the files are there.
+        if (request->rc)
+            range->left = UINT64_MAX >> (RAW_PIECE_MAX - raw->sample_count);
+        range->is_out = false;
+    }
+    else {
+        const raw_sample_t *sample = raw->samples [range->at];
+        range->left &= ~bit;
+        if (request->rc == 0 && sample->bytes > 0) {
+            memcpy (sample->memory, range->buffer.bytes, sample->bytes);
+            space_note (range->space, sample->id, sample->memory);
+        }
+        raw->damaged |= request->rc && raw->sample_count > 1? bit: 0;
+    }
+    if (request->rc != -ECANCELED && range->left) {
+        s_read_own_file (range);
+        return;
+    }
+    if (raw->sample_count > 1 && request->rc != -ECANCELED)
+        request->rc = 0;
+    s_end_range (self, range);
+}
+
+//  Its samples were read by another range meanwhile.
+static bool
+s_is_late (tasks_t *self, range_t *range)
+{
+    dataset_source_t *source = range->source;
+    if (!range->is_out)
+        return false;
+    self->out_of_copies--;
+    source->hang.out--;
+    source->hang.moved_ms = self->now_ms;
+    if (atomic_load (&range->state) != RANGE_LATE)
+        return false;
+    source->hang.late--;
+    dataset_let_go (range->dataset);
+    s_give_range_back (self, range);
+    return true;
+}
+
+static void
+s_range_was_read (tasks_t *self, range_t *range)
+{
+    if (s_is_late (self, range))
+        return;
+    if (patience_kind (range->request.rc) == PATIENCE_SHORTAGE && !range->is_out) {
+        s_rest_range (self, range);
+        return;
+    }
+    s_add_costs (range);
+    if (!range->space)
+        s_end_range (self, range);
+    else {
+        s_count_read (&range->source->objects, &range->request);
+        s_copy_was_read (self, range);
+    }
+}
+
 static void
 s_collect_read (tasks_t *self, reader_request_t *request)
 {
-    if (request->kind == READER_RANGE) {
-        if (patience_kind (request->rc) == PATIENCE_SHORTAGE)
-            s_rest_range (self, request->user);
-        else
-            s_end_range (self, request->user);
+    if (*(const reads_of_t *) request->user == READS_OF_RANGE) {
+        s_range_was_read (self, request->user);
         return;
     }
     task_t *task = request->user;
@@ -723,15 +902,52 @@ s_abandon (tasks_t *self, bool at_once)
     }
 }
 
+//  The disk of its copy does not answer: its samples' files are read instead.
+static void
+s_leave_late (tasks_t *self, range_t *range)
+{
+    int state = RANGE_OUT;
+    dataset_source_hang_t *hang = &range->source->hang;
+    if (!range->is_out || self->now_ms < hang->moved_ms + HANG_MS
+    ||  !atomic_compare_exchange_strong (&range->state, &state, RANGE_LATE))
+        return;
+    hang->late++;
+    hang->until_ms = self->now_ms + ASIDE_MS;
+    dataset_hold (range->dataset);
+    range_t *other = s_take_range (self, range->raw);
+    range->raw = NULL;
+    other->left = UINT64_MAX >> (RAW_PIECE_MAX - other->raw->sample_count);
+    s_read_own_file (other);
+}
+
+static void
+s_look_for_hangs (tasks_t *self)
+{
+    if (self->out_of_copies == 0)
+        return;
+    for (size_t index = 0; index < self->range_count; index++)
+        s_leave_late (self, &self->ranges [index]);
+    for (range_t *range = self->more_ranges; range; range = range->also)
+        s_leave_late (self, range);
+}
+
+//  Whether there is something to look at from time to time.
+static bool
+s_looks (const tasks_t *self)
+{
+    return self->out > 0 || self->out_of_copies > 0;
+}
+
 void
 tasks_collect (tasks_t *self, int64_t now_ms)
 {
     reader_request_t *request;
     task_t *task;
     self->now_ms = now_ms;
-    if (self->out > 0 && now_ms >= self->abandoned_looked_ms + ABANDONED_LOOK_MS) {
-        self->abandoned_looked_ms = now_ms;
+    if (s_looks (self) && now_ms >= self->looked_ms + LOOK_MS) {
+        self->looked_ms = now_ms;
         s_abandon (self, false);
+        s_look_for_hangs (self);
     }
     s_try_again (self);
     for (size_t index = 0; index < self->device_count; index++)
@@ -762,7 +978,7 @@ tasks_wakeup (const tasks_t *self)
     int64_t done_ms = s_is_quiet (self)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
     int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
     int64_t ready_ms = ready_tasks_wakeup (&self->ready);
-    int64_t look_ms = self->out > 0? self->abandoned_looked_ms + ABANDONED_LOOK_MS: INT64_MAX;
+    int64_t look_ms = s_looks (self)? self->looked_ms + LOOK_MS: INT64_MAX;
     rest_ms = rest_ms < ready_ms? rest_ms: ready_ms;
     rest_ms = rest_ms < look_ms? rest_ms: look_ms;
     return rest_ms < done_ms? rest_ms: done_ms;
@@ -779,8 +995,12 @@ tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS])
 static void
 s_give_up (tasks_t *self, reader_request_t *request)
 {
-    if (request->kind == READER_RANGE) {
-        s_end_range (self, request->user);
+    if (*(const reads_of_t *) request->user == READS_OF_RANGE) {
+        range_t *range = request->user;
+        if (s_is_late (self, range))
+            return;
+        request->rc = range->space? -ECANCELED: request->rc;
+        s_end_range (self, range);
         return;
     }
     task_t *task = request->user;

@@ -158,6 +158,9 @@ int64_t simulation_now_us (const simulation_t *self);
 //  Adds a data set, which all tenants may use or the operator alone; its number, which no other gets (the
 //  first one's is 0), or -1: there is no memory for the pack.  Every fourth pack has larger samples.
 int simulation_add_dataset (simulation_t *self, const char *name, bool is_pack, bool is_for_all);
+//  The first data set, a folder (is_folder), is read in pieces from now on.  False: there is no memory for
+//  it.
+bool simulation_reads_in_pieces (simulation_t *self);
 void simulation_remove_dataset (simulation_t *self, int number);
 //  Holds it, which it may be once at a time, or gives the hold back.
 void simulation_hold_dataset (simulation_t *self, int number, bool is_held);

@@ -21,6 +21,7 @@ typedef struct {
     size_t scale;               //  of a pack: its samples are so many times as large
     dataset_t *dataset;         //  NULL: gone
     bool is_removed, is_held;
+    bool is_copy;               //  of a folder
 } served_t;
 
 typedef struct {

@@ -347,6 +347,7 @@ typedef struct {
     uint32_t lists [SCHEDULE_CLIENTS_MAX] [LIST_MAX];
     bool gone [SCHEDULE_CLIENTS_MAX];
     int clients;
+    size_t tenants;             //  0: only the operator
 } schedule_t;
 
 static void
@@ -364,6 +365,8 @@ s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples,
         .pipeline = test_below (random, 3)? NULL: "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
         .batch_size = 1 + (uint32_t) test_below (random, 12), .slots = 3 + (uint32_t) test_below (random, 5),
         .epochs = 1 + test_below (random, 4), .sample_us = (int64_t) test_below (random, 300) };
+    if (schedule->tenants)
+        job->tenant = test_below (random, 2)? "a": "b";
     if (job->order == SAMPLER_ORDER_LIST && test_below (random, 2)) {
         uint32_t *list = schedule->lists [schedule->clients];
         job->list_count = 1 + test_below (random, LIST_MAX);
@@ -382,14 +385,13 @@ s_read_us (void *context, const raw_request_t *request)
     return 50 + request->first * 2654435761u % 4000;        //  whatever finishes first
 }
 
-//  Property: whichever jobs join, leave, stop or go on, in whatever order reads finish: every finished epoch
-//  is a permutation, bytes are the sample's, memory is in its budget, and all invariants hold after every
-//  event.  Replay: TEST_SEED.
 static void
-test_random_schedules_keep_epochs_whole (void **state)
+s_play (void **state, bool is_folder)
 {
+    static const broker_tenant_t tenants [] = { { .name = "a", .weight = 1 }, { .name = "b", .weight = 3 } };
     for (uint64_t seed = test_seed (), last = seed + 2 + EFFORT (10); seed < last; seed++) {
         uint64_t random = seed;
+        int begins = is_folder? (int) test_below (&random, 50): -1;     //  step
         simulation_options_t options = s_options (state, 1 + (uint32_t) test_below (&random, 150), 0);
         options.seed = seed;
         options.piece = 1 + (uint32_t) test_below (&random, 8);
@@ -397,9 +399,15 @@ test_random_schedules_keep_epochs_whole (void **state)
         options.cache_versions = options.workers + 1 + test_below (&random, 40);
         options.raw_bytes = 90000 + test_below (&random, 200000);
         options.read_us = s_read_us;
-        schedule_t schedule = { .clients = 0 };
+        options.is_folder = is_folder;
+        options.fetch_us = is_folder? 1 + (int64_t) test_below (&random, 3000): 0;
+        options.tenants = tenants;
+        options.tenant_count = is_folder && test_below (&random, 2)? 2: 0;
+        schedule_t schedule = { .tenants = options.tenant_count };
         simulation_t *simulation = simulation_new (&options);
         for (int step = 0; step < 50; step++) {
+            if (step == begins)
+                simulation_reads_in_pieces (simulation);
             int clients = schedule.clients,
                 victim = clients? (int) test_below (&random, (uint64_t) clients): 0;
             uint64_t choice = test_below (&random, 6);
@@ -432,12 +440,73 @@ test_random_schedules_keep_epochs_whole (void **state)
     }
 }
 
+//  Property: whichever jobs join, leave, stop or go on, in whatever order reads finish: every finished epoch
+//  is a permutation, bytes are the sample's, memory is in its budget, and all invariants hold after every
+//  event.  Replay: TEST_SEED.
+static void
+test_random_schedules_keep_epochs_whole (void **state)
+{
+    s_play (state, false);
+}
+
+//  The same of a folder that begins to be read in pieces while jobs are in mid-epoch, of one tenant or of
+//  two.
+static void
+test_a_folder_begins_to_be_read_in_pieces (void **state)
+{
+    s_play (state, true);
+}
+
+//  A job that is there goes on by pieces in its epoch; and most reads are of several samples.
+static void
+test_a_job_goes_on_by_pieces (void **state)
+{
+    simulation_options_t options = s_options (state, 300, 60000);
+    if (options.tier != RAW_STREAM)
+        return;
+    options.is_folder = true;
+    options.fetch_us = 200;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 3, .sample_us = 300 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    assert_false (simulation_run (simulation, 50000));
+    assert_in_range (simulation_consumed (simulation, 0), 2, 28);
+    assert_int_equal (simulation_samples_read (simulation), 0);
+    assert_true (simulation_reads_in_pieces (simulation));
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    assert_true (simulation_finished (simulation, 0));
+    for (size_t epoch = 0; epoch < 3; epoch++)
+        simulation_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 300);
+    assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
+    //  Two epochs and a part.
+    assert_in_range (simulation_samples_read (simulation), 450, 960);
+    simulation_destroy (&simulation);
+}
+
+//  Orders that follow a pack's are refused: another server's copy has another one.
+static void
+test_no_order_follows_a_copy (void **state)
+{
+    simulation_options_t options = s_options (state, 300, 600000);
+    options.is_folder = true;
+    simulation_t *simulation = simulation_new (&options);
+    assert_true (simulation_reads_in_pieces (simulation));
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .order = SAMPLER_ORDER_SEEDED,
+        .pool = WIRE_POOL_MIN };
+    assert_int_equal (simulation_join (simulation, &job), -1);
+    assert_non_null (strstr (simulation_refusal (simulation)->message, "is no pack"));
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         UNDER_ALL (test_one_job_reads_once_an_epoch),
+        UNDER_ALL (test_a_folder_begins_to_be_read_in_pieces),
+        UNDER_ALL (test_a_job_goes_on_by_pieces),
+        UNDER_ALL (test_no_order_follows_a_copy),
         cmocka_unit_test (test_what_fits_is_read_once),
         UNDER_ALL (test_equal_jobs_share_what_is_read),
         UNDER_ALL (test_damage_costs_what_it_hits),

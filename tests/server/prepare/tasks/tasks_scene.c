@@ -39,6 +39,7 @@ s_read_file (uint32_t id, size_t field, catalogue_buffer_t *buffer)
 {
     if (buffer->limit > KEPT_BYTES)
         atomic_fetch_add (&tasks_scene_plan.large_buffers, 1);
+    atomic_fetch_add (&tasks_scene_plan.own_files, 1);
     if (s_take (&tasks_scene_plan.shortages) || (id == 5 && s_take (&tasks_scene_plan.long_shortage)))
         return -EMFILE;
     if (field == 1 && (int) id == tasks_scene_plan.missing_mask)
@@ -113,14 +114,15 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
 {
     (void) self;
     (void) field;
-    return id % 7 != 3? 100: tasks_scene_plan.is_packed? PACKED_BYTES: LARGE_BYTES;
+    bool is_small = tasks_scene_plan.is_packed || tasks_scene_plan.is_kept;
+    return id % 7 != 3? 100: is_small? PACKED_BYTES: LARGE_BYTES;
 }
 
 size_t
 catalogue_fields (const catalogue_t *self)
 {
     (void) self;
-    return 2;
+    return tasks_scene_plan.is_kept? 1: 2;
 }
 
 //  Of the warnings, which these data have not.
@@ -231,6 +233,56 @@ pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field
         && bytes [half + 1] == 1;
 }
 
+//  ---- a copy, in which samples lie as their ids, each from a unit on
+
+enum { UNIT = 4096 };
+
+space_range_t
+space_sample (const space_t *self, uint32_t id)
+{
+    (void) self;
+    return (space_range_t) { .offset = (uint64_t) id * UNIT, .bytes = catalogue_file_bytes (NULL, id, 0) };
+}
+
+space_range_t
+space_piece (const space_t *self, uint32_t first, uint32_t count)
+{
+    space_range_t range = space_sample (self, first), last = space_sample (self, first + count - 1);
+    range.bytes = last.offset + last.bytes - range.offset;
+    return range;
+}
+
+uint64_t
+space_bytes (const space_t *self)
+{
+    (void) self;
+    return (uint64_t) SAMPLES * UNIT;
+}
+
+bool
+space_has (const space_t *self, uint32_t id)
+{
+    (void) self;
+    return !(atomic_load (&tasks_scene_plan.missing) >> id & 1);
+}
+
+bool
+space_check (const space_t *self, uint32_t id, const uint8_t *bytes)
+{
+    (void) self;
+    return bytes [0] == (uint8_t) id && bytes [1] == 0 && bytes [2] == 77;
+}
+
+//  It was kept again.
+void
+space_note (space_t *self, uint32_t id, const uint8_t *bytes)
+{
+    (void) self;
+    assert (bytes [0] == (uint8_t) id);
+    atomic_fetch_and (&tasks_scene_plan.missing, ~(1ULL << id));
+    atomic_fetch_and (&tasks_scene_plan.lost, ~(1ULL << id));
+}
+
 //  ---- a reader: two threads that make the bytes up
 
 struct reading {
@@ -249,11 +301,25 @@ typedef struct {
 } job_of_reading_t;
 
 static void
-s_read_range (const reading_t *reading, reader_request_t *request)
+s_fill_copy (reader_request_t *request)
 {
-    request->memory = calloc (1, request->bytes + 5);
-    assert (request->memory);
-    request->skip = 5;
+    while (atomic_load (&tasks_scene_plan.copy_hangs))
+        nanosleep (&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+    for (uint32_t id = 0; id < SAMPLES; id++) {
+        uint64_t at = (uint64_t) id * UNIT;
+        uint64_t lost = atomic_load (&tasks_scene_plan.lost) | atomic_load (&tasks_scene_plan.missing);
+        if (lost >> id & 1 || at < request->offset || at + 2 >= request->offset + request->bytes)
+            continue;
+        request->memory [5 + at - request->offset] = (uint8_t) id;
+        request->memory [7 + at - request->offset] = 77;
+    }
+    atomic_fetch_add (&tasks_scene_plan.joined_ranges, request->bytes > UNIT);
+    request->rc = atomic_load (&tasks_scene_plan.copy_fails)? -EIO: 0;
+}
+
+static void
+s_fill_pack (reader_request_t *request)
+{
     for (uint32_t id = 0; id < SAMPLES; id++)
         for (uint8_t field = 0; field < 3; field++) {
             uint64_t at = pack_sample (NULL, id).offset + field * catalogue_file_bytes (NULL, id, 0);
@@ -265,6 +331,18 @@ s_read_range (const reading_t *reading, reader_request_t *request)
     atomic_fetch_add (&tasks_scene_plan.joined_ranges,
         request->bytes > 2 * PACKED_BYTES + ROWS_BYTES);
     request->rc = s_take (&tasks_scene_plan.poor_ranges)? -ENOMEM: tasks_scene_plan.volumes_fail? -EIO: 0;
+}
+
+static void
+s_read_range (const reading_t *reading, reader_request_t *request)
+{
+    request->memory = calloc (1, request->bytes + 5);
+    assert (request->memory);
+    request->skip = 5;
+    if (tasks_scene_plan.is_kept)
+        s_fill_copy (request);
+    else
+        s_fill_pack (request);
     request->read_bytes = request->bytes;
     request->in_flight = 1;
     request->wait_ns = 1000;
@@ -414,7 +492,7 @@ s_look_at_rows (decoder_t *self, const pipeline_key_t *key, const decoder_sample
     bool is_packed = tasks_scene_plan.is_packed;
     const uint8_t *rows = sample->files [0].rows;
     size_t size = sample->files [0].rows_bytes;
-    assert (sample->files [1].rows_bytes == 0);
+    assert (tasks_scene_plan.is_kept || sample->files [1].rows_bytes == 0);
     assert (is_packed? size == ROWS_BYTES: size == 0 || size == sizeof self->rows);
     assert (size == 0 || (rows [0] == (uint8_t) key->id && rows [1] == (is_packed? 2: ROWS_MARK)));
     atomic_fetch_add (&tasks_scene_plan.told_rows, size > 0);
@@ -529,7 +607,7 @@ static size_t
 s_sample_bytes (void *user, uint32_t id)
 {
     (void) user;
-    return pack_sample (NULL, id).bytes;
+    return tasks_scene_plan.is_kept? catalogue_file_bytes (NULL, id, 0): pack_sample (NULL, id).bytes;
 }
 
 static uint32_t
@@ -548,10 +626,14 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
         .sample_bytes = s_sample_bytes,
         .piece = s_piece, .policy = RAW_STREAM, .chunk = 8,
-        .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
+        .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES), .is_copy = tasks_scene_plan.is_kept };
     size_t least;
     assert_true (dataset_set_pack (self->broker, dataset, &pack, &least));
-    self->source.pack = (const pack_t *) self->order;       //  never looked at
+    //  Never looked at.
+    if (tasks_scene_plan.is_kept)
+        self->source.space = (space_t *) self->order;
+    else
+        self->source.pack = (const pack_t *) self->order;
 }
 
 static void
@@ -588,7 +670,8 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     tasks_scene_plan_t *plan = &tasks_scene_plan;
     plan->missing_mask = plan->bad_mask = plan->other_mask = plan->changed = plan->damaged = -1;
     plan->volumes_fail = false;
-    plan->is_packed = packed;
+    plan->is_packed = packed && !plan->is_kept;
+    atomic_store (&plan->own_files, 0);
     plan->finds_nothing = false;
     atomic_store (&plan->checksums, 0);
     atomic_store (&plan->large_buffers, 0);
@@ -605,7 +688,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     self->volume.device = self->devices [0];
     for (size_t field = 0; field < 2; field++) {
         assert_non_null (self->devices [field]);
-        self->source.fields [field] = self->devices [field];
+        self->source.fields [field] = self->devices [plan->is_kept? 1: field];
     }
     broker_options_t options = { .raw_bytes = packed? 30 * (2 * PACKED_BYTES + ROWS_BYTES): 0,
         .cache_bytes = 1 << 20,
@@ -623,15 +706,16 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     const char *path;
     assert_int_equal (tasks_new (&self->tasks, &tasks, &path), 0);
     pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } },
-        .count = 2 };
-    json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},"
-        "{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
+        .count = plan->is_kept? 1: 2 };
+    json_t *list = json_loads (plan->is_kept? "[{\"op\":\"decode\"},{\"op\":\"resize\",\"size\":[2,3]}]":
+        "[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"resize\",\"size\":[2,3]}]", 0,
+        NULL);
     char error [256];
     if (pipeline_new (&self->pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
     assert_int_equal (layout_of (&self->layout, self->pipeline, NULL, BATCH), LAYOUT_OK);
-    assert_int_equal (self->layout.count, 3);
+    assert_int_equal (self->layout.count, plan->is_kept? 2: 3);
     self->ring = calloc (SLOTS, self->layout.slot_bytes);
     assert_non_null (self->ring);
     self->job = tasks_scene_join (self, self->tenants [0], self->datasets [0]);
@@ -641,6 +725,18 @@ void
 tasks_scene_begin (tasks_scene_t *self)
 {
     tasks_scene_begin_over (self, false);
+}
+
+void
+tasks_scene_begin_kept (tasks_scene_t *self)
+{
+    tasks_scene_plan_t *plan = &tasks_scene_plan;
+    plan->is_kept = true;
+    atomic_store (&plan->lost, 0);
+    atomic_store (&plan->missing, 0);
+    atomic_store (&plan->copy_fails, false);
+    atomic_store (&plan->copy_hangs, false);
+    tasks_scene_begin_over (self, true);
 }
 
 void
@@ -658,6 +754,7 @@ tasks_scene_end (tasks_scene_t *self)
     broker_destroy (&self->broker);
     pipeline_destroy (&self->pipeline);
     free (self->ring);
+    tasks_scene_plan.is_kept = false;
 }
 
 //  Each row is of the sample that it is said to be, in every field.
@@ -670,12 +767,13 @@ s_receive (tasks_scene_t *self, const wire_batch_t *batch)
     uint8_t *slot = self->ring + batch->slot * self->layout.slot_bytes;
     for (uint32_t index = 0; index < count; index++) {
         const uint8_t *image = layout_row (&self->layout, 0, slot, rows [index]);
-        const uint8_t *mask = layout_row (&self->layout, 1, slot, rows [index]);
+        size_t label = self->layout.count - 1;
+        const uint8_t *mask = label > 1? layout_row (&self->layout, 1, slot, rows [index]): NULL;
         for (size_t byte = 0; byte < 18; byte++)
             assert_int_equal (image [byte], ids [index]);
-        for (size_t byte = 0; byte < 6; byte++)
+        for (size_t byte = 0; mask && byte < 6; byte++)
             assert_int_equal (mask [byte], ids [index] + 1);
-        assert_int_equal (*layout_row (&self->layout, 2, slot, rows [index]), ids [index] + 100);
+        assert_int_equal (*layout_row (&self->layout, label, slot, rows [index]), ids [index] + 100);
         assert_false (self->seen [ids [index]]);
         self->seen [ids [index]] = true;
     }
@@ -712,8 +810,8 @@ tasks_scene_turn_for (tasks_scene_t *self, int wait_ms)
 {
     int descriptors [TASKS_DESCRIPTORS];
     tasks_descriptors (self->tasks, descriptors);
-    tasks_collect (self->tasks, clock_now_ms ());
-    broker_advance (self->broker, clock_now_ms ());
+    tasks_collect (self->tasks, clock_now_ms () + tasks_scene_plan.later_ms);
+    broker_advance (self->broker, clock_now_ms () + tasks_scene_plan.later_ms);
     action_t action;
     bool acted = false;
     while (broker_next (self->broker, &action)) {
@@ -723,7 +821,7 @@ tasks_scene_turn_for (tasks_scene_t *self, int wait_ms)
     struct pollfd items [TASKS_DESCRIPTORS];
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [index] = (struct pollfd) { .fd = descriptors [index], .events = POLLIN };
-    int64_t due_ms = tasks_wakeup (self->tasks), now_ms = clock_now_ms ();
+    int64_t due_ms = tasks_wakeup (self->tasks), now_ms = clock_now_ms () + tasks_scene_plan.later_ms;
     due_ms = broker_wakeup (self->broker) < due_ms? broker_wakeup (self->broker): due_ms;
     bool is_due = due_ms < now_ms + wait_ms;
     int patience_ms = !is_due? wait_ms: due_ms > now_ms? (int) (due_ms - now_ms): 0;

@@ -39,6 +39,12 @@ typedef struct {
     atomic_int joined_ranges;       //  of a pack, with several samples
     atomic_int told_rows;           //  shared stages that had their image's rows
     bool is_packed;
+    bool is_kept;                   //  images alone, in files that the local disk has a copy of
+    atomic_ullong lost;             //  of the copy, samples: a bit each
+    atomic_ullong missing;          //  the same, and it is known
+    atomic_bool copy_fails, copy_hangs;
+    atomic_int own_files;           //  that were read beside it
+    int64_t later_ms;               //  the time of tasks and broker is later than the clock's
     bool has_tenants;               //  the job is of tenant a; b may use the data too, and `secret` alone
     bool finds_nothing;             //  the decoder finds no rows
     atomic_int checksums;           //  of files
@@ -68,6 +74,8 @@ typedef struct {
 } tasks_scene_t;
 
 void tasks_scene_begin_over (tasks_scene_t *self, bool packed);
+//  Over a folder that the local disk has a copy of.
+void tasks_scene_begin_kept (tasks_scene_t *self);
 void tasks_scene_begin (tasks_scene_t *self);
 //  A further job, which never gets a batch.
 job_t *tasks_scene_join (tasks_scene_t *self, tenant_t *tenant, dataset_t *dataset);

@@ -191,6 +191,70 @@ test_packed_samples_come_to_their_rows (void **state)
     tasks_scene_end (&scene);
 }
 
+//  A folder's copy is read in pieces: what is lost of it, or known to be missing, is read of its own files
+//  and found in the copy from then on; whatever else fails of the copy is read so, too.
+static void
+test_samples_of_a_copy_come_to_their_rows (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    for (int turn = 0; turn < 3; turn++) {
+        tasks_scene_begin_kept (&scene);
+        tasks_scene_plan_t *plan = &tasks_scene_plan;
+        atomic_store (&plan->lost, turn == 1? 1ULL << 4 | 1ULL << 5 | 1ULL << 39: 0);
+        atomic_store (&plan->missing, turn == 1? 1ULL << 11: 0);
+        atomic_store (&plan->copy_fails, turn == 2);
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        assert_true (atomic_load (&plan->joined_ranges) > 0);
+        assert_int_equal (atomic_load (&plan->own_files), turn == 0? 0: turn == 1? 4: SAMPLES);
+        assert_int_equal (atomic_load (&plan->lost) | atomic_load (&plan->missing), 0);
+        assert_int_equal (scene.source.objects.source_bytes > 0, turn > 0);
+        assert_int_equal (scene.source.objects.cached_bytes > 0, true);
+        tasks_scene_end (&scene);
+    }
+}
+
+//  A file that has changed, and is lost of the copy, is bad by its own name.
+static void
+test_a_lost_sample_without_a_file_is_bad (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin_kept (&scene);
+    atomic_store (&tasks_scene_plan.lost, 1ULL << 13);
+    tasks_scene_plan.changed = 13;
+    tasks_scene_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES - 1);
+    s_assert_bad (&scene, 13, "i/13: changed since the server started");
+    tasks_scene_end (&scene);
+}
+
+//  Must hold: a disk that hangs with the copy costs seconds, and nothing else: the files are read, and late
+//  reads write nothing.
+static void
+test_a_copy_that_hangs_is_left (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin_kept (&scene);
+    atomic_store (&tasks_scene_plan.copy_hangs, true);
+    for (int turn = 0; turn < 50 && scene.source.hang.out == 0; turn++)
+        tasks_scene_turn_for (&scene, 20);
+    assert_true (scene.source.hang.out > 0);
+    assert_int_equal (scene.source.hang.late, 0);
+    tasks_scene_plan.later_ms += 5000;
+    tasks_scene_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES);
+    assert_int_equal (atomic_load (&tasks_scene_plan.own_files), SAMPLES);
+    assert_true (scene.source.hang.late > 0);
+    atomic_store (&tasks_scene_plan.copy_hangs, false);
+    while (scene.source.hang.out > 0)
+        assert_true (tasks_scene_turn_for (&scene, 20000));
+    assert_int_equal (scene.source.hang.late, 0);
+    tasks_scene_end (&scene);
+}
+
 //  A volume that cannot be read for as long as patience lasts ends the job, by its name, and costs no sample.
 static void
 test_a_failing_volume_is_told (void **state)
@@ -793,6 +857,9 @@ main (void)
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_large_decoders_are_made_anew),
+        cmocka_unit_test (test_samples_of_a_copy_come_to_their_rows),
+        cmocka_unit_test (test_a_lost_sample_without_a_file_is_bad),
+        cmocka_unit_test (test_a_copy_that_hangs_is_left),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
         cmocka_unit_test (test_rows_are_learned),

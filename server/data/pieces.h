@@ -1,0 +1,38 @@
+/*  pieces -- what the broker is told of data that are read in pieces: packs, and folders of which the cache
+ *  on the local disk has a copy (space.h).
+ */
+#ifndef PIECES_H
+#define PIECES_H
+#include <stdio.h>
+#include "dataset.h"
+#include "dataset_source.h"
+#include "devices.h"
+#include "options.h"
+#include "progress.h"
+
+raw_policy_t pieces_tier (const options_dataset_t *wanted);
+//  Whether it is a folder that may be read in pieces once the local disk has all of it.
+bool pieces_may_come (const dataset_source_t *source, const options_dataset_t *wanted);
+//  Why a folder cannot be read as it was asked for, the caller's; NULL: it can.
+char *pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted);
+//  Of memory for mixing, for the largest sample of what is read in pieces.
+size_t pieces_raw_least (const dataset_source_t *source, const options_dataset_t *wanted);
+//  Of one read of several samples, at most.
+size_t pieces_read_bytes (const options_t *options);
+//  With what the source knows of its pack, or of its copy: volumes and breaks.
+broker_pack_t pieces_describe (dataset_source_t *source, raw_policy_t policy, const options_t *options);
+
+//  Looks whether all of the source's folder is kept, so that it may be read in pieces, as the user wants;
+//  then the source has the copy, and room for its one volume.  0, or -errno (space_new) and nothing changes.
+int pieces_find_copy (dataset_source_t *source, const options_dataset_t *wanted, progress_t *progress);
+//  Reads of the copy go to the device of the local disk, which is measured.  Writes a line of the log.
+void pieces_add_copy (dataset_source_t *source, const options_dataset_t *wanted, devices_t *devices,
+    const options_t *options, FILE *out);
+//  The broker reads it in pieces from now on.  Where memory is short, a line says so, and files are read one
+//  by one.
+void pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset,
+    const options_t *options);
+//  The copy is not used after all.
+void pieces_forget_copy (dataset_source_t *source);
+
+#endif
