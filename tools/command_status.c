@@ -63,6 +63,8 @@ s_show_levels (const json_t *pack)
     if (answer_real (pack, "slow_gets") > 0)
         printf (" (%.0f of them far slower than others, given up and made again)", answer_real (pack,
             "slow_gets"));
+    if (answer_real (pack, "ahead_bytes") > 0)
+        printf (", of it %.1f MB fetched ahead", answer_real (pack, "ahead_bytes") / 1e6);
     if (json_is_number (json_object_get (pack, "block_cache_held")))
         printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
             answer_real (pack, "block_cache_bytes") / 1e6, answer_real (pack, "block_cache_seconds"),

@@ -7,6 +7,7 @@
 #include "client_life.h"
 #include "dispatch.h"
 #include "draw.h"
+#include "fetch_ahead.h"
 #include "job.h"
 #include "patience.h"
 #include "raw_prefetch.h"
@@ -48,6 +49,7 @@ s_dataset_destroy (dataset_t *dataset)
 {
     bad_forget (dataset);
     raw_prefetch_destroy (dataset);
+    fetch_ahead_destroy (dataset);
     sharing_view_forget (dataset);
     sampler_destroy (&dataset->sampler);
     free (dataset);
@@ -104,7 +106,8 @@ s_is_used (const broker_t *self, const dataset_t *dataset)
     for (const class_t *class = self->classes; class; class = class->next)
         if (class->dataset == dataset)
             return true;
-    return dataset->holds > 0 || (dataset->prefetch && dataset->prefetch->reading > 0);
+    return dataset->holds > 0 || (dataset->prefetch && dataset->prefetch->reading > 0)
+        || fetch_ahead_reading (dataset) > 0;
 }
 
 //  Nothing uses it.  No row waits for its reads that rest, nor for emptied requests in the raw store's
@@ -402,6 +405,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     job_life_mark_drained (self);
     bool dispatched = dispatch_work (self);
     dispatched = dispatch_reads (self) && dispatched;
+    fetch_ahead_pass (self, now_ms);
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try
                                                 //  again

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "ahead_reads.h"
 #include "budget.h"
 #include "clock.h"
 #include "complain.h"
@@ -612,6 +613,8 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
     if (source->space)
         pieces_place_copy (source, self->broker, served->dataset, self->options);
     jpeg_row_index_move (source->rows, &self->rows);
+    if (dataset_source_is_kept (&served->source, &(uint64_t) { 0 }))
+        ahead_reads_allow (self->broker, served->dataset);
     return true;
 }
 

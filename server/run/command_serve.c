@@ -309,7 +309,8 @@ s_start_tasks (server_t *self)
         served_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
         .devices = self->sets.devices.all, .device_count = self->sets.devices.count,
-        .cluster = self->cluster, .customs = self->customs, .buffer_bytes = buffer_bytes };
+        .cluster = self->cluster, .cache = self->sets.blocks, .customs = self->customs,
+        .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;

@@ -173,8 +173,11 @@ s_objects (const dataset_source_t *source)
         (double) objects->cached_ns / 1e9, "peer_bytes", (json_int_t) objects->peer_bytes, "peer_seconds",
         (double) objects->peer_ns / 1e9, "gets", (json_int_t) objects->gets, "slow_gets",
         (json_int_t) objects->slow_gets);
-    if (is_kept)
+    if (is_kept) {
+        json_object_set_new (object, "ahead_samples", json_integer ((json_int_t) objects->ahead_samples));
+        json_object_set_new (object, "ahead_bytes", json_integer ((json_int_t) objects->ahead_bytes));
         json_object_set_new (object, "block_cache_held", json_integer ((json_int_t) held));
+    }
     return object;
 }
 

@@ -378,6 +378,9 @@ s_carry_out (service_t *self, const action_t *action)
     case ACTION_PREPARE:
         tasks_prepare (self->options.tasks, action->version);
         break;
+    case ACTION_FETCH_AHEAD:
+        tasks_fetch_ahead (self->options.tasks, action);
+        break;
     case ACTION_COPY:
         s_copy (self, action->row);
         break;

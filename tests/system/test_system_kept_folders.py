@@ -60,12 +60,13 @@ class Folders(KeptTest):
         with self.serve() as server:
             self.assertIn("kept in " + self.folder, server.log())
             self.assertEqual(take(server, 1, seed="3"), expected)
-            self.assertEqual(self.so_far(server), (self.bytes, 0))
+            self.assertEqual(self.so_far(server)[0], self.bytes)
+            before = self.so_far(server)[1]         # what was read ahead, and drawn then
             os.rename(self.data, self.data + ".away")
             for path in glob.glob(os.path.join(self.data + ".away", "*", "*.jpg")):
                 os.rename(path, path + ".away")
             self.assertEqual(take(server, 1, seed="3"), expected)
-            self.assertEqual(self.so_far(server), (self.bytes, self.bytes))
+            self.assertEqual(self.so_far(server), (self.bytes, before + self.bytes))
 
     def test_a_later_server_reads_what_has_changed(self):
         with self.serve() as server:
@@ -95,7 +96,8 @@ class Folders(KeptTest):
                 file.write(bytes(10))
             take(server, 2)
             source, _ = self.so_far(server)
-            self.assertEqual(source, self.bytes + os.path.getsize(path))
+            #  In each epoch; and perhaps ahead of the first one.
+            self.assertIn((source - self.bytes) / os.path.getsize(path), (1, 2))
         with open(path, "r+b") as file:
             file.write(head)
         os.utime(path, (1007, 1007))

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "action.h"
 #include "budget.h"
+#include "fetch_ahead.h"
 #include "job.h"
 #include "patience.h"
 #include "raw_prefetch.h"
@@ -745,6 +746,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
         s_count_slow (self, tenant, true);
     if (!version->raw) {
         patience_made (version_dataset (self, version));
+        fetch_ahead_taken (self, version_dataset (self, version), version->id);
         s_count_fetching (self, tenant, version_dataset (self, version), true);
     }
     else {

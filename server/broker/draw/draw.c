@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "dispatch.h"
+#include "fetch_ahead.h"
 #include "job.h"
 #include "lookahead.h"
 #include "raw_prefetch.h"
@@ -289,6 +290,7 @@ s_close_epoch (broker_t *self, job_t *job)
         job->draw.opened = 0;
         version_index_epoch_begin (self->version_index, &job->consumer);
         raw_prefetch_epoch_begin (self, job);
+        fetch_ahead_begin (job->dataset);
     }
     job_mark_delivery (job);                            //  all its rows may be filled already
 }

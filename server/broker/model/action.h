@@ -11,6 +11,8 @@ typedef enum {
                                 //  samples
     ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the
                                 //  class's shared stage into memory
+    ACTION_FETCH_AHEAD,         //  dataset, id, fields: read these files of the sample, so that the local
+                                //  disk has them; no job waits
     ACTION_COPY,                //  row: run the job's private stage from the version into row_slot,
                                 //  row_index
     ACTION_SIDE_TASK,           //  tenant, charged_us: let a worker do the oldest task announced by
@@ -32,6 +34,8 @@ struct action {
     version_t *version;
     batch_row_t *row;
     raw_request_t *request;
+    dataset_t *dataset;         //  FETCH_AHEAD
+    uint32_t id, fields;        //  FETCH_AHEAD; a bit for each field
     tenant_t *tenant;           //  SIDE_TASK
     uint32_t charged_us;        //  SIDE_TASK
     wire_batch_t batch;         //  SEND_BATCH

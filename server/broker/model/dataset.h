@@ -95,6 +95,7 @@ typedef struct {
 } patience_t;
 
 typedef struct raw_prefetch raw_prefetch_t;     //  raw_prefetch.h
+typedef struct fetch_ahead fetch_ahead_t;       //  fetch_ahead.c
 typedef struct sharing_picture sharing_picture_t;       //  sharing_view.c
 
 struct dataset {
@@ -103,6 +104,7 @@ struct dataset {
     bool is_removed;
     size_t holds;                           //  dataset_hold
     raw_prefetch_t *prefetch;               //  NULL: plain files, read one by one
+    fetch_ahead_t *ahead;                   //  NULL: nothing of it is read before it is drawn, but of packs
     size_t fetching, fetch_max;             //  versions with plain files being read; dataset_set_fetches
     uint32_t samples;
     broker_bad_t on_bad;

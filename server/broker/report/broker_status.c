@@ -7,6 +7,7 @@
 #include "budget.h"
 #include "client_life.h"
 #include "dispatch.h"
+#include "fetch_ahead.h"
 #include "job.h"
 #include "lookahead.h"
 #include "patience.h"
@@ -414,6 +415,7 @@ s_check_datasets (const broker_t *self)
         assert (self->places [dataset->number] == dataset);                                     //  B10
         assert (!dataset->is_removed || dataset_jobs (dataset) == 0);                           //  B10
         patience_check (dataset);
+        fetch_ahead_check (dataset);
     }
     for (const class_t *class = self->classes; class; class = class->next)
         assert (self->places [class->dataset->number] == class->dataset

@@ -27,6 +27,7 @@ typedef struct {
     uint64_t cached_bytes, cached_ns;   //  the local disk's cache
     uint64_t peer_bytes, peer_ns;       //  other members of the cluster
     uint64_t gets, slow_gets;           //  all; of these, given up as far slower than others
+    uint64_t ahead_samples, ahead_bytes;        //  of what the source gave, before a job had drawn it
 } dataset_source_objects_t;
 
 //  The disk of the copy does not answer: until when it is not asked.

@@ -207,6 +207,12 @@ device_done (device_t *self)
     return request;
 }
 
+size_t
+device_pending (const device_t *self)
+{
+    return reading_pending (self->reading);
+}
+
 //  Of one read, when as many are under way as usually are: often fewer than might be.
 static double
 s_busy_seconds (const device_t *self, uint64_t bytes)

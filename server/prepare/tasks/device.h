@@ -62,6 +62,8 @@ int device_open (device_t *self, const device_options_t *options, const char **p
 void device_submit (device_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *device_done (device_t *self);
+//  Requests that were submitted and are not taken back.
+size_t device_pending (const device_t *self);
 //  About how long the device would have been busy with what the request got from pins: by the cost model as
 //  it is now, with as many reads side by side as there were lately, which do not count their whole times.  Of
 //  a request without pinned bytes 0.

@@ -473,6 +473,12 @@ reading_done (reading_t *self)
     return request;
 }
 
+size_t
+reading_pending (const reading_t *self)
+{
+    return self->requests;
+}
+
 int
 reading_descriptor (const reading_t *self)
 {

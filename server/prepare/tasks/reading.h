@@ -46,6 +46,8 @@ void reading_destroy (reading_t **self_p);
 void reading_submit (reading_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *reading_done (reading_t *self);
+//  Requests that were submitted and are not taken back.
+size_t reading_pending (const reading_t *self);
 //  Readable while reading_done has something.
 int reading_descriptor (const reading_t *self);
 //  From now on at most so many requests are in flight at once.

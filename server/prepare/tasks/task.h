@@ -20,8 +20,8 @@ enum {
 
 typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_SIDE_TASK = TASK_KINDS } task_kind_t;
 
-//  What the user of a request is; the first member of both.
-typedef enum { READS_OF_TASK, READS_OF_RANGE } reads_of_t;
+//  What the user of a request is; the first member of each.
+typedef enum { READS_OF_TASK, READS_OF_RANGE, READS_AHEAD } reads_of_t;
 
 typedef struct task {
     reads_of_t reads_of;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "action.h"
+#include "ahead_reads.h"
 #include "budget.h"
 #include "clock.h"
 #include "dataset_source.h"
@@ -45,6 +47,7 @@ struct tasks {
     pool_t *apart [CUSTOMS + CUSTOM_MAX];
     size_t apart_count;
     customs_t *customs;
+    ahead_reads_t *ahead;           //  NULL: nothing is kept on the local disk
     range_t *ranges, *free_range;
     size_t range_count;
     range_t *more_ranges;           //  made since, by `also`
@@ -144,7 +147,8 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
     self->buffer_bytes = options->buffer_bytes;
     self->opening = (device_options_t) {
         //  Twice the tasks that can be handed out at once: a queue is never more than half full.
-        .requests_max = 2 * (budget_reads_most (options->broker) + self->count * PIPELINE_FIELDS_MAX),
+        .requests_max = 2 * (budget_reads_most (options->broker)
+            + (self->count + AHEAD_READS_MAX) * PIPELINE_FIELDS_MAX),
         .no_ring = options->no_ring, .cluster = options->cluster, .finish = task_spread };
     self->any_done = epoll_create1 (EPOLL_CLOEXEC);
     int rc = self->any_done < 0? -errno: 0;
@@ -190,6 +194,20 @@ s_start_threads (tasks_t *self, uint32_t workers)
     return rc;
 }
 
+static void s_resume (void *context, task_t *task, bool has_bytes);
+static void s_count_read (dataset_source_objects_t *objects, const reader_request_t *request);
+
+static int
+s_start_ahead (tasks_t *self, const block_cache_t *cache)
+{
+    if (!cache)
+        return 0;
+    ahead_reads_options_t options = { .broker = self->broker, .cache = cache, .resume = s_resume,
+        .give_up = s_finish, .count = s_count_read, .context = self };
+    self->ahead = ahead_reads_new (&options);
+    return self->ahead? s_watch (self, ahead_reads_descriptor (self->ahead)): -errno;
+}
+
 static void
 s_stop_devices (tasks_t *self)
 {
@@ -215,6 +233,8 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     int rc = self->all && self->ranges? s_start_reading (self, options, path_p): -ENOMEM;
     if (rc == 0)
         rc = s_start_threads (self, options->workers);
+    if (rc == 0)
+        rc = s_start_ahead (self, options->cache);
     if (rc == 0) {
         self->range_count = range_count;
         for (size_t index = 0; index < range_count; index++) {
@@ -260,6 +280,7 @@ tasks_destroy (tasks_t **self_p)
     pool_destroy (&self->workers);
     for (size_t index = 0; index < self->apart_count; index++)
         pool_destroy (&self->apart [index]);
+    ahead_reads_destroy (&self->ahead);
     ready_tasks_destroy (&self->ready);
     for (size_t index = 0; self->all && index < self->used; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
@@ -395,6 +416,7 @@ tasks_prepare (tasks_t *self, version_t *version)
     if (raw)
         s_use_packed (self, task, raw);
     else
+    if (!self->ahead || !ahead_reads_join (self->ahead, task))
         s_read_files (task);
 }
 
@@ -478,6 +500,12 @@ s_read_copy (tasks_t *self, range_t *range)
     if (source->hang.out++ == 0)
         source->hang.moved_ms = self->now_ms;
     device_submit (range->device, &range->request);
+}
+
+void
+tasks_fetch_ahead (tasks_t *self, const action_t *action)
+{
+    ahead_reads_begin (self->ahead, action->dataset, action->id, action->fields);
 }
 
 void
@@ -840,10 +868,22 @@ s_collect_read (tasks_t *self, reader_request_t *request)
         s_range_was_read (self, request->user);
         return;
     }
+    if (self->ahead && ahead_reads_take (self->ahead, request, self->now_ms))
+        return;
     task_t *task = request->user;
     s_count_read (&dataset_source_of (version_dataset (self->broker, task->version))->objects, request);
     if (--task->unread == 0)
         s_files_done (self, task);
+}
+
+//  A task that waited for what was being read ahead.
+static void
+s_resume (void *context, task_t *task, bool has_bytes)
+{
+    if (has_bytes)
+        s_files_done (context, task);
+    else
+        s_read_files (task);
 }
 
 static void
@@ -953,6 +993,8 @@ tasks_collect (tasks_t *self, int64_t now_ms)
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))
             s_collect_read (self, request);
+    if (self->ahead)
+        ahead_reads_collect (self->ahead, now_ms);
     while ((task = pool_done (self->workers)))
         s_collect_work (self, task);
     for (size_t index = 0; index < self->apart_count; index++)
@@ -965,6 +1007,7 @@ static bool
 s_is_quiet (const tasks_t *self)
 {
     bool is_quiet = pool_is_quiet (self->workers);
+    is_quiet = (self->ahead && ahead_reads_is_quiet (self->ahead)) || is_quiet;
     for (size_t index = 0; index < self->apart_count; index++)
         is_quiet = pool_is_quiet (self->apart [index]) || is_quiet;
     return is_quiet;
@@ -1003,6 +1046,8 @@ s_give_up (tasks_t *self, reader_request_t *request)
         s_end_range (self, range);
         return;
     }
+    if (self->ahead && ahead_reads_take (self->ahead, request, self->now_ms))
+        return;
     task_t *task = request->user;
     if (--task->unread == 0)
         s_finish (self, task);
@@ -1018,6 +1063,8 @@ tasks_stop (tasks_t *self)
     pool_stop (self->workers);
     for (size_t index = 0; index < self->apart_count; index++)
         pool_stop (self->apart [index]);
+    if (self->ahead)
+        ahead_reads_stop (self->ahead);
     reader_request_t *request;
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))

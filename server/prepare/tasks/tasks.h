@@ -4,6 +4,7 @@
  *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
  *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) ->
  *                  broker_prepared
+ *                  FETCH_AHEAD -> ahead_reads.h -> fetch_ahead_done
  *                  COPY -> worker (version and labels to batch) -> broker_copied
  *                  tasks_add_side_task .. SIDE_TASK -> worker -> tasks_collect_side_tasks: done
  *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the
@@ -57,6 +58,7 @@ typedef struct {
     device_t *const *devices;       //  the data sets' devices; each lent, opened and stopped here
     size_t device_count;
     cluster_t *cluster;             //  device_options_t's
+    const block_cache_t *cache;     //  on the local disk, of plain files; lent; NULL: none
     customs_t *customs;             //  lent until tasks_destroy, stopped here; NULL: none
     size_t buffer_bytes;            //  for ranges on their way, of all devices together
     bool no_ring;                   //  as if the kernel refused io_uring
@@ -83,6 +85,8 @@ remote_workers_t *tasks_remote_workers (const tasks_t *self);
 //  dataset_user of every data set is its dataset_source_t (dataset_source.h).
 void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
+//  ACTION_FETCH_AHEAD, of a data set with ahead_reads_allow.
+void tasks_fetch_ahead (tasks_t *self, const action_t *action);
 //  The row of its batch, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot);
 //  The side task waits for its tenant's turn; a tenant's begin in the order in which they were added.  The

@@ -11,6 +11,7 @@
 #include "action.h"
 #include "budget.h"
 #include "effort.h"
+#include "fetch_ahead.h"
 #include "job.h"
 #include "prepared.h"
 #include "seed.h"
@@ -220,6 +221,8 @@ simulation_is_readable (void *context, uint32_t id)
     return id >= 64 || !(*bad >> id & 1);
 }
 
+static fetch_ahead_load_t s_load (void *user, uint32_t fields);
+
 simulation_t *
 simulation_new (const simulation_options_t *options)
 {
@@ -239,6 +242,16 @@ simulation_new (const simulation_options_t *options)
     self->checks = options->seed;
     self->runs = random_from_seed (options->seed ^ 0x72756e73);
     self->dataset = s_add_served (self, "data")->dataset;
+    if (options->ahead_depth > 0) {
+        assert_true (options->fetch_us > 0);
+        self->ahead.reads = calloc (options->samples, sizeof *self->ahead.reads);
+        self->ahead.kept = roaring_bitmap_create ();
+        self->ahead_reading = roaring_bitmap_create ();
+        self->jobs_reading = roaring_bitmap_create ();
+        assert_true (self->ahead.reads && self->ahead.kept && self->ahead_reading && self->jobs_reading);
+        fetch_ahead_keep (self->broker, self->dataset, &(fetch_ahead_driver_t) { .load = s_load,
+            .user = self });
+    }
     for (size_t index = 0; index < options->tenant_count; index++)
         tenant_allow (self->broker, tenant_add (self->broker, &options->tenants [index]),
             self->dataset);
@@ -331,6 +344,107 @@ s_unread_rc (const simulation_t *self, uint32_t id)
     return self->options.unread_rc? self->options.unread_rc (self->options.context, id, self->now_us): 0;
 }
 
+//  ---- files that are kept
+
+static bool
+s_keeps (const simulation_t *self, const served_t *served)
+{
+    return self->options.ahead_depth > 0 && served == self->served;
+}
+
+//  As a driver's: what is submitted is under way.
+static fetch_ahead_load_t
+s_load (void *user, uint32_t fields)
+{
+    const simulation_t *self = user;
+    assert_int_equal (fields, 1);
+    bool is_aside = self->options.is_aside && self->options.is_aside (self->options.context, self->now_us),
+        is_full = roaring_bitmap_get_cardinality (self->ahead.kept) >= self->options.kept_max;
+    return (fetch_ahead_load_t) { .depth = is_aside || is_full? 0: self->options.ahead_depth,
+        .busy = self->ahead.under_way };
+}
+
+static void
+s_begin_source (simulation_t *self)
+{
+    simulated_ahead_t *ahead = &self->ahead;
+    ahead->under_way++;
+    ahead->under_way_most = ahead->under_way > ahead->under_way_most? ahead->under_way: ahead->under_way_most;
+}
+
+static void
+s_end_source (simulation_t *self, uint32_t id, int rc)
+{
+    simulated_ahead_t *ahead = &self->ahead;
+    ahead->under_way--;
+    ahead->reads [id]++;
+    if (rc == 0 && roaring_bitmap_get_cardinality (ahead->kept) < self->options.kept_max)
+        roaring_bitmap_add (ahead->kept, id);
+}
+
+static void
+s_fetch_ahead (simulation_t *self, const action_t *action)
+{
+    simulated_ahead_t *ahead = &self->ahead;
+    assert_int_equal (action->fields, 1);
+    assert_false (roaring_bitmap_contains (self->jobs_reading, action->id));
+    if (roaring_bitmap_contains (ahead->kept, action->id)) {
+        fetch_ahead_done (self->broker, action->dataset, action->id, FETCH_AHEAD_KEPT,
+            self->now_us / 1000);
+        return;
+    }
+    if (roaring_bitmap_get_cardinality (ahead->kept) + ahead->under_way >= self->options.kept_max) {
+        fetch_ahead_done (self->broker, action->dataset, action->id, FETCH_AHEAD_NO_ROOM,
+            self->now_us / 1000);
+        return;
+    }
+    assert_true (roaring_bitmap_add_checked (self->ahead_reading, action->id));
+    s_begin_source (self);
+    assert_true (ahead->under_way <= self->options.ahead_depth);
+    ahead->reading++;
+    ahead->reading_most = ahead->reading > ahead->reading_most? ahead->reading: ahead->reading_most;
+    simulation_push (self, (event_t) { .kind = EVENT_AHEAD, .at_us = self->now_us + self->options.fetch_us,
+        .id = action->id, .served = s_served_of (action->dataset) });
+}
+
+static void s_fetch (simulation_t *self, version_t *version);
+
+static void
+s_fetched_ahead (simulation_t *self, const event_t *event)
+{
+    int rc = self->options.unread_rc? self->options.unread_rc (self->options.context, event->id,
+        self->now_us): 0;
+    self->ahead.reading--;
+    self->ahead.ahead += rc == 0;
+    self->ahead.ahead_failed += rc != 0;
+    assert_true (roaring_bitmap_remove_checked (self->ahead_reading, event->id));
+    s_end_source (self, event->id, rc);
+    fetch_ahead_done (self->broker, event->served->dataset, event->id, rc? FETCH_AHEAD_FAILED:
+        FETCH_AHEAD_READ, self->now_us / 1000);
+    size_t left = 0, count = self->ahead_waiting_count;
+    version_t *waiting [AHEAD_WAITING_MAX];
+    memcpy (waiting, self->ahead_waiting, count * sizeof *waiting);
+    for (size_t index = 0; index < count; index++)
+        if (waiting [index]->id != event->id)
+            self->ahead_waiting [left++] = waiting [index];
+    self->ahead_waiting_count = left;
+    for (size_t index = 0; index < count; index++)
+        if (waiting [index]->id == event->id)
+            s_fetch (self, waiting [index]);
+}
+
+//  Whether the version's file waits for what is read ahead, or lies on the local disk: *is_here_p.
+static bool
+s_waits_ahead (simulation_t *self, version_t *version, bool *is_here_p)
+{
+    *is_here_p = roaring_bitmap_contains (self->ahead.kept, version->id);
+    if (!roaring_bitmap_contains (self->ahead_reading, version->id))
+        return false;
+    assert_true (self->ahead_waiting_count < AHEAD_WAITING_MAX);
+    self->ahead_waiting [self->ahead_waiting_count++] = version;
+    return true;
+}
+
 static void
 s_fetched (simulation_t *self, version_t *version)
 {
@@ -347,8 +461,20 @@ static void
 s_fetch (simulation_t *self, version_t *version)
 {
     const simulation_options_t *options = &self->options;
+    bool is_here = false, is_kept = s_keeps (self, s_served_of (version_dataset (self->broker, version)));
+    if (is_kept && s_waits_ahead (self, version, &is_here))
+        return;
+    if (is_kept && !is_here) {
+        self->ahead.jobs_twice += !roaring_bitmap_add_checked (self->jobs_reading, version->id);
+        s_begin_source (self);
+    }
     int64_t fetch_us = options->fetch_cost_us? options->fetch_cost_us (options->context, version):
         options->fetch_us;
+    if (is_here) {
+        broker_fetched (self->broker, version);
+        s_prepare (self, version);
+        return;
+    }
     if (fetch_us > 0)
         simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + fetch_us,
             .version = version, .served = s_served_of (version_dataset (self->broker, version)) });
@@ -532,6 +658,9 @@ s_carry_out (simulation_t *self, const action_t *action)
         else
             s_fetch (self, action->version);
         break;
+    case ACTION_FETCH_AHEAD:
+        s_fetch_ahead (self, action);
+        break;
     case ACTION_RECLAIM:
         s_reclaim (self, action->job);
         break;
@@ -629,7 +758,14 @@ s_happen (simulation_t *self, const event_t *event)
         s_read_done (self, event->request);
         break;
     case EVENT_FETCHED:
+        if (s_keeps (self, event->served)) {
+            roaring_bitmap_remove (self->jobs_reading, event->version->id);
+            s_end_source (self, event->version->id, s_unread_rc (self, event->version->id));
+        }
         s_fetched (self, event->version);
+        break;
+    case EVENT_AHEAD:
+        s_fetched_ahead (self, event);
         break;
     case EVENT_PREPARED:
         if (event->worker_us)
@@ -710,6 +846,13 @@ simulation_destroy (simulation_t **self_p)
     broker_destroy (&self->broker);
     free (self->worker_free_us);
     free (self->pack_order);
+    if (self->options.ahead_depth > 0) {
+        assert_true (self->ahead_waiting_count == 0 && self->ahead.under_way == 0);
+        free (self->ahead.reads);
+        roaring_bitmap_free (self->ahead.kept);
+        roaring_bitmap_free (self->ahead_reading);
+        roaring_bitmap_free (self->jobs_reading);
+    }
     munmap (self, sizeof *self);
     *self_p = NULL;
 }
@@ -773,6 +916,12 @@ s_counter (simulation_t *self, const char *key)
     uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
     json_decref (status);
     return value;
+}
+
+const simulated_ahead_t *
+simulation_ahead (const simulation_t *self)
+{
+    return &self->ahead;
 }
 
 uint64_t

@@ -48,6 +48,11 @@ typedef struct {
     size_t tenant_count;
     int64_t fetch_us;                                   //  of reading a plain file before it, all at once
     int64_t (*fetch_cost_us) (void *context, const version_t *version);         //  instead
+    //  The plain files of the first data set are kept on a local disk, and read ahead: so many reads at once,
+    //  with the jobs' own, and room for so many samples.  0: not.
+    size_t ahead_depth;
+    size_t kept_max;
+    bool (*is_aside) (void *context, int64_t now_us);   //  the local disk does not answer; NULL: it does
     int64_t side_task_us;                               //  with copying_us: what simulation_side_task's
                                                            //  take
     int64_t copy_us;                                    //  0: 5
@@ -250,6 +255,16 @@ const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size
 void simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to);
 //  All finished epochs of the client are what its job asked for: its list, or a permutation of its data.
 void simulation_assert_epochs (simulation_t *self, int client, const simulated_job_t *job);
+//  With ahead_depth.
+typedef struct {
+    uint32_t *reads;            //  of each sample, how often the source was read for it
+    roaring_bitmap_t *kept;     //  samples on the local disk
+    uint64_t ahead, ahead_failed;       //  samples that were read ahead, or were to be
+    uint64_t jobs_twice;        //  reads that a job began while another read the sample
+    size_t reading, reading_most;       //  those under way, now and at most
+    size_t under_way, under_way_most;   //  all reads of the source
+} simulated_ahead_t;
+const simulated_ahead_t *simulation_ahead (const simulation_t *self);
 uint64_t simulation_prepared (simulation_t *self);
 uint64_t simulation_delivered (simulation_t *self);
 size_t simulation_memory_peak (const simulation_t *self);           //  bytes of versions

@@ -10,9 +10,10 @@
 #include "simulation.h"
 
 enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3,
-    DISKS = 4, SERVED_MAX = 256 };
+    DISKS = 4, SERVED_MAX = 256, AHEAD_WAITING_MAX = 1024 };
 
 typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME,
+    EVENT_AHEAD,
     EVENT_TICK } event_kind_t;
 
 //  A data set; the broker's user.
@@ -25,11 +26,12 @@ typedef struct {
 } served_t;
 
 typedef struct {
-    const served_t *served;     //  READ, FETCHED, PREPARED, COPIED
+    const served_t *served;     //  READ, FETCHED, PREPARED, COPIED, AHEAD
     int64_t at_us;
     uint64_t order;             //  of equal times: first come, first served
     event_kind_t kind;
     version_t *version;
+    uint32_t id;                //  AHEAD
     batch_row_t *row;
     raw_request_t *request;
     tenant_t *tenant;           //  ERRAND
@@ -113,6 +115,11 @@ struct simulation {
     size_t memory_peak;
     uint64_t settles, checks;   //  checks: which turns are checked, at random
     random_t runs;
+    //  kept files
+    simulated_ahead_t ahead;
+    roaring_bitmap_t *ahead_reading, *jobs_reading;     //  samples of which the source is being read
+    version_t *ahead_waiting [AHEAD_WAITING_MAX];       //  for what is being read ahead
+    size_t ahead_waiting_count;
     //  a pack
     uint32_t *pack_order, breaks [BREAKS];
     int64_t disk_free_us [DISKS];

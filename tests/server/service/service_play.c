@@ -259,6 +259,14 @@ tasks_read (tasks_t *self, raw_request_t *raw)
 }
 
 void
+tasks_fetch_ahead (tasks_t *self, const action_t *action)
+{
+    (void) self;
+    (void) action;
+    abort ();                   //  nothing is kept
+}
+
+void
 tasks_prepare (tasks_t *self, version_t *version)
 {
     assert (self->prepares < TASKS_MAX);

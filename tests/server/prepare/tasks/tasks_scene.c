@@ -118,6 +118,25 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
     return id % 7 != 3? 100: is_small? PACKED_BYTES: LARGE_BYTES;
 }
 
+//  Nothing is kept on the local disk.
+block_data_t *
+catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
+{
+    (void) self;
+    (void) field;
+    *rc_p = 0;
+    return NULL;
+}
+
+uint64_t
+catalogue_place (const catalogue_t *self, uint32_t id, size_t field)
+{
+    (void) self;
+    (void) id;
+    (void) field;
+    return CATALOGUE_NO_PLACE;
+}
+
 size_t
 catalogue_fields (const catalogue_t *self)
 {
@@ -413,6 +432,13 @@ reading_done (reading_t *self)
     }
     free (job);
     return request;
+}
+
+size_t
+reading_pending (const reading_t *self)
+{
+    (void) self;
+    return 0;
 }
 
 int

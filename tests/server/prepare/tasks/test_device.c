@@ -69,6 +69,13 @@ reading_done (reading_t *self)
     return request;
 }
 
+size_t
+reading_pending (const reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    return s_made_up.done != NULL;
+}
+
 int
 reading_descriptor (const reading_t *self)
 {
