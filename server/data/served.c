@@ -613,7 +613,7 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
     if (source->space)
         pieces_place_copy (source, self->broker, served->dataset, self->options);
     jpeg_row_index_move (source->rows, &self->rows);
-    if (dataset_source_is_kept (&served->source, &(uint64_t) { 0 }))
+    if (!source->space && dataset_source_is_kept (source, &(uint64_t) { 0 }))
         ahead_reads_allow (self->broker, served->dataset);
     return true;
 }

@@ -179,7 +179,8 @@ ahead_reads_begin (ahead_reads_t *self, dataset_t *dataset, uint32_t id, uint32_
         return;
     }
     self->free = read->next;
-    *read = (ahead_read_t) { .reads_of = READS_AHEAD, .dataset = dataset, .source = source, .id = id, .fields = fields,
+    *read = (ahead_read_t) { .reads_of = READS_AHEAD, .dataset = dataset, .source = source, .id = id,
+        .fields = fields,
         .bytes = (size_t) bytes, .room_bytes = room };
     self->count++;
     self->bytes += read->bytes;
