@@ -15,6 +15,7 @@ bytes.
     bound       samples a second that the window and the delay allow: batch x slots / LATENCY
     reads       how many reads the device's cost model has at once, at the end
     ahead       of the epoch's objects, those that were fetched before a job had drawn them
+    processor   milliseconds of the server for each of the epoch's samples
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 
+from harness import processor_seconds                                   # noqa: E402
 from object_store import ObjectStore                                    # noqa: E402
 
 MEGA, SECONDS = 1e6, 60.0
@@ -57,6 +59,7 @@ LINES = {
     "batch 256": Line(1, 256),
     "batch 8, 4 jobs": Line(4, 8),
     "batch 256, 4 jobs": Line(4, 256),
+    "batch 8, 60/s": Line(1, 8, rate=60),
     "batch 8, 200/s": Line(1, 8, rate=200),
     "batch 8, pauses": Line(1, 8, work=1.0, pause=1.0),
     "batch 256, pauses": Line(1, 256, work=1.0, pause=1.0),
@@ -68,6 +71,7 @@ class Figures(NamedTuple):
     gets: float
     reads: float
     ahead: float
+    processor_ms: float
 
 
 def make_data(folder: Path, samples: int, size: int) -> None:
@@ -100,7 +104,7 @@ def served(options: argparse.Namespace, place: Path, store: ObjectStore):
             if server.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"ahead_bench: the server does not start:\n{log.read_text()}")
             time.sleep(0.05)
-        yield endpoint
+        yield endpoint, server.pid
     finally:
         server.terminate()
         server.wait()
@@ -129,7 +133,8 @@ def run(options: argparse.Namespace, bucket: Path, line: Line) -> Figures:
     with tempfile.TemporaryDirectory(prefix="tureen-ahead-", dir=options.near) as near, \
             ObjectStore(str(bucket), latency=options.latency / 1000,
                         rate=options.rate * MEGA if options.rate else None) as store, \
-            served(options, Path(near), store) as endpoint:
+            served(options, Path(near), store) as (endpoint, server):
+        used = processor_seconds(server)
         before, began = len(store.requests), time.monotonic()
         command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch",
                    str(line.batch), "--slots", str(line.slots), "--epochs", "1", "--pipeline", pipeline,
@@ -139,10 +144,11 @@ def run(options: argparse.Namespace, bucket: Path, line: Line) -> Figures:
         seconds, gets = time.monotonic() - began, len(store.requests) - before
         if any(job.returncode for job in jobs):
             raise SystemExit("ahead_bench: a job failed")
+        used = processor_seconds(server) - used
         page = status(options.binary, endpoint)
         objects = page["datasets"][0]["objects"]
         return Figures(options.samples / seconds, gets / seconds, page["devices"][0]["reads_max"],
-                       objects.get("ahead_samples", 0) / options.samples)
+                       objects.get("ahead_samples", 0) / options.samples, used / options.samples * 1000)
 
 
 def parse() -> argparse.Namespace:
@@ -166,8 +172,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="tureen-ahead-", dir="/dev/shm"))
     try:
         make_data(folder / "bucket" / "train", options.samples, options.bytes)
-        print("| job | samples/s | GETs/s | in flight | bound by the window | reads | ahead |\n"
-              + "| --- " * 7 + "|")
+        print("| job | samples/s | GETs/s | in flight | bound by the window | reads | ahead | processor |\n"
+              + "| --- " * 8 + "|")
         for name in options.lines:
             line = LINES[name]
             rounds = [run(options, folder, line) for _ in range(options.rounds)]
@@ -175,7 +181,8 @@ def main() -> int:
             window = line.batch * line.slots
             seconds = options.latency / 1000
             print(f"| {name} | {found.samples:.0f} | {found.gets:.0f} | {found.gets * seconds:.0f} of "
-                  f"{window} | {window / seconds:.0f} | {found.reads:.0f} | {found.ahead:.2f} |", flush=True)
+                  f"{window} | {window / seconds:.0f} | {found.reads:.0f} | {found.ahead:.2f} "
+                  f"| {found.processor_ms:.2f} ms |", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
