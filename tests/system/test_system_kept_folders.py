@@ -300,16 +300,21 @@ class Pieces(KeptTest):
         """The folder's own files are read meanwhile."""
         expected = self.fill()
         rules = os.path.join(self.root, "rules-" + os.path.basename(self.data))
+        other = "device 1793 %s\n" % self.folder            # than the folder's
         for rule in ("read 5 %s", "stall 1 %s"):
-            open(rules, "w").close()
+            with open(rules, "w") as file:
+                file.write(other)
             environment = {"LD_PRELOAD": DISK, "TUREEN_DISK": rules}
             with self.subTest(rule=rule), self.serve(environment=environment) as server:
                 self.assertEqual(self.pixels(server), [expected])
                 with open(rules, "w") as file:
-                    file.write(rule % self.folder + "\n")
+                    file.write(other + rule % self.folder + "\n")
                 self.assertEqual(self.pixels(server), [expected])
                 self.assertGreater(sum(self.so_far(server)), 1.5 * self.bytes)
-                open(rules, "w").close()
+                if rule.startswith("stall"):
+                    self.assertGreater(self.so_far(server)[0], .5 * self.bytes)
+                with open(rules, "w") as file:
+                    file.write(other)
                 wait_until("the disk answers", lambda: not self.figures(server)["aside"])
                 self.assertEqual(self.pixels(server), [expected])
                 self.assertEqual(server.status()["bad_samples"], 0)
