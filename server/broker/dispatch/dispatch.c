@@ -162,7 +162,7 @@ s_folders (const broker_t *self)
 {
     size_t folders = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        folders += !self->datasets [index]->prefetch;
+        folders += self->datasets [index]->has_files;
     return folders;
 }
 

@@ -339,8 +339,10 @@ dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack,
         prefetch->square_bytes += (double) bytes * (double) bytes;
     }
     dataset->prefetch = prefetch;
+    dataset->has_files = pack->is_copy;
     if (!s_has_memory (self, dataset, least_p)) {
         raw_prefetch_destroy (dataset);
+        dataset->has_files = true;
         return false;
     }
     if (!self->raw) {

@@ -33,11 +33,13 @@ s_tasks_max (const broker_t *self, size_t prepare_max, size_t folders, bool has_
 size_t
 budget_tasks_max (const broker_t *self)
 {
-    size_t folders = 0;
-    for (size_t index = 0; index < self->dataset_count; index++)
-        folders += !self->datasets [index]->prefetch;
-    size_t tasks = s_tasks_max (self, self->prepare_most, folders, self->dataset_count > folders
-        || folders == 0), most = budget_tasks_most (self);
+    size_t folders = 0, packs = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        folders += self->datasets [index]->has_files;
+        packs += self->datasets [index]->prefetch != NULL;
+    }
+    size_t tasks = s_tasks_max (self, self->prepare_most, folders, packs > 0 || folders == 0),
+        most = budget_tasks_most (self);
     return tasks < most? tasks: most;
 }
 

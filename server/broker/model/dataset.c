@@ -24,6 +24,7 @@ dataset_add (broker_t *self, const char *name, uint32_t sample_count, broker_bad
     while (self->places [dataset->number])
         dataset->number++;
     dataset->on_bad = on_bad;
+    dataset->has_files = true;
     dataset->user = user;
     dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
     self->datasets [self->dataset_count++] = self->places [dataset->number] = dataset;

@@ -104,6 +104,8 @@ struct dataset {
     bool is_removed;
     size_t holds;                           //  dataset_hold
     raw_prefetch_t *prefetch;               //  NULL: plain files, read one by one
+    bool has_files;                         //  versions may be read so: of plain files, and of their copy, if
+                                            //  they were under way when it began to be read
     fetch_ahead_t *ahead;                   //  NULL: nothing of it is read before it is drawn, but of packs
     size_t fetching, fetch_max;             //  versions with plain files being read; dataset_set_fetches
     uint32_t samples;
