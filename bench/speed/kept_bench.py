@@ -16,6 +16,7 @@ lie on another disk.  --reads: a control group lets the servers read so many tim
 
 --slow near: the device of --near is limited instead, and its files leave the page cache before each epoch, as
 if the data were larger than the memory.  --raw: bytes for mixing, by default an eighth of the data.
+--piece: samples of a piece, where a limit makes the device look better than it is (docs/disk.md).
 
 Printed are medians over rounds of samples a second, of processor time for a sample relative to far's, and of
 bytes read of the folder, of those of the data.
@@ -156,9 +157,11 @@ def one_round(options: argparse.Namespace, far: Path, near: Path, limit: Limit) 
     shutil.rmtree(cache, ignore_errors=True)
     kept = ["--disk", f"{cache}=100G", "--keep", "train=yes"]
     singles = [*kept, "--tier", "train=direct"]
+    piece = ["--piece", f"train={options.piece}"] if options.piece else []
+    kept = [*kept, *piece]
     for name, data, arguments, first in (("far", far, [], "first"), ("kept", far, kept, "first"),
                                          ("again", far, kept, ""), ("singles", far, singles, ""),
-                                         ("pack", near / "pack", [], "")):
+                                         ("pack", near / "pack", piece, "")):
         forget(far)
         served = Served(options, data, arguments, limit)
         if first:
@@ -181,6 +184,7 @@ def main() -> int:
     parser.add_argument("--reads", type=int)
     parser.add_argument("--slow", choices=("far", "near"), default="far")
     parser.add_argument("--raw", type=int)
+    parser.add_argument("--piece", type=int)
     parser.add_argument("--samples", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
