@@ -6,7 +6,7 @@
 
 The store is that of the tests on this machine, with a delay of LATENCY milliseconds before each answer and
 RATE megabytes a second for all answers together; 0: no limit.  Each line is a server with an empty cache on
-the local disk (--block-cache, in a new folder below --near), and its jobs' first epoch of samples of random
+the local disk (--disk, in a new folder below --near), and its jobs' first epoch of samples of random
 bytes.
 
     samples     delivered a second, of each job, from its begin to its end; the slowest job's
@@ -94,7 +94,7 @@ def served(options: argparse.Namespace, place: Path, store: ObjectStore):
     with log.open("w") as stream:
         server = subprocess.Popen(
             [options.binary, "serve", "--dataset", "train=s3://bucket/train", "--extensions", "train=.bin",
-             "--listen", endpoint, "--cache", "64M", "--block-cache", f"{place / 'blocks'}={options.cache}",
+             "--listen", endpoint, "--cache", "64M", "--disk", f"{place / 'blocks'}={options.cache}",
              *options.serve], stdout=stream,
             stderr=subprocess.STDOUT,
             env=dict(os.environ, XDG_RUNTIME_DIR=str(place), **store.environment()))
