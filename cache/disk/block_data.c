@@ -1019,10 +1019,3 @@ block_data_find_sums (block_data_t *self, uint64_t offset, uint64_t bytes, uint3
     }
     return true;
 }
-
-uint32_t
-block_data_sum (uint64_t owner, uint64_t offset, const uint8_t *memory, size_t bytes)
-{
-    assert (offset % UNIT == 0 && bytes <= UNIT);
-    return s_sum (offset / UNIT, owner, memory, bytes);
-}

@@ -142,7 +142,5 @@ uint64_t block_data_held_bytes (const block_data_t *self);
 size_t block_data_path (const block_data_t *self, char *path, size_t size);
 //  The checksums of the range's units as they are here; 0: the unit is not.  False: they cannot be read now.
 bool block_data_find_sums (block_data_t *self, uint64_t offset, uint64_t bytes, uint32_t *sums);
-//  The checksum that a unit at this offset has when it is kept for this owner.
-uint32_t block_data_sum (uint64_t owner, uint64_t offset, const uint8_t *memory, size_t bytes);
 
 #endif

@@ -60,7 +60,7 @@ s_digest_of (const space_t *self, uint32_t id, const uint8_t *bytes)
     uint64_t owner = catalogue_owner (catalogue, id, 0), place = catalogue_place (catalogue, id, 0),
         size = catalogue_file_bytes (catalogue, id, 0), digest = 1;
     for (uint64_t at = 0; at < size; at += UNIT)
-        digest = s_digest_add (digest, block_data_sum (owner, place + at, bytes + at,
+        digest = s_digest_add (digest, block_data_sum ((place + at) / UNIT, owner, bytes + at,
             size - at < UNIT? (size_t) (size - at): UNIT));
     return digest? digest: 1;
 }

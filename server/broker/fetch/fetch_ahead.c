@@ -222,8 +222,8 @@ static void
 s_pass_dataset (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
     fetch_ahead_t *ahead = dataset->ahead;
-    if ((!ahead->is_due && roaring_bitmap_is_empty (ahead->to_read))
-    ||  dataset->is_removed || dataset->prefetch || dataset->patience.is_trouble || s_rests (self, ahead, now_ms))
+    if ((!ahead->is_due && roaring_bitmap_is_empty (ahead->to_read)) || dataset->prefetch
+    ||  dataset->is_removed || dataset->patience.is_trouble || s_rests (self, ahead, now_ms))
         return;
     readers_t readers;
     s_find_readers (&readers, dataset);
