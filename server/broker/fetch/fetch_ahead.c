@@ -196,11 +196,14 @@ s_rests (broker_t *self, fetch_ahead_t *ahead, int64_t now_ms)
 
 //  How many more may be read ahead.
 static size_t
-s_spare (const broker_t *self, dataset_t *dataset, uint32_t fields)
+s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
 {
     fetch_ahead_t *ahead = dataset->ahead;
     size_t reading = fetch_ahead_reading (dataset);
     fetch_ahead_load_t load = ahead->driver.load (ahead->driver.user, fields);
+    //  No event tells that the disk answers again, while jobs pause.
+    if (load.depth == 0 && load.is_away)
+        broker_wake (self, now_ms + PAUSE_MS);
     if (load.depth == 0)
         return 0;
     if (!ahead->is_judged)
@@ -230,7 +233,7 @@ s_pass_dataset (broker_t *self, dataset_t *dataset, int64_t now_ms)
     if (!readers.fields)
         return;
     s_note_fields (ahead, readers.fields);
-    size_t most = s_spare (self, dataset, readers.fields);
+    size_t most = s_spare (self, dataset, readers.fields, now_ms);
     if (most > 0 && ahead->is_due)
         s_renew (dataset);
     s_read_some (self, dataset, &readers, most, now_ms);

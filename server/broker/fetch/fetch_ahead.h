@@ -37,6 +37,7 @@ enum { FETCH_AHEAD_MAX = 128 };         //  samples of a data set, at once
 //  Samples, each of some fields.
 typedef struct {
     size_t depth;                   //  that the devices read best at once; 0: nothing can be kept now
+    bool is_away;                   //  since the local disk does not answer: asked again
     bool is_complete;               //  all is kept: asked before anything is read
     size_t busy;                    //  that are under way there, of all data sets
 } fetch_ahead_load_t;

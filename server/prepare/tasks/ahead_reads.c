@@ -134,7 +134,8 @@ s_load (void *user, uint32_t fields)
         if (!(fields >> field & 1) || !blocks)
             continue;
         //  A cluster's reader asks a block's home, which keeps it.
-        if (source->shared [field].catalogue || block_data_is_aside (blocks) || block_data_is_full (blocks))
+        none.is_away = block_data_is_aside (blocks);
+        if (source->shared [field].catalogue || none.is_away || block_data_is_full (blocks))
             return none;
         //  As far as what it takes of the local disk says.
         load.is_complete = load.is_complete && block_data_held_bytes (blocks) >= block_data_bytes (blocks);
