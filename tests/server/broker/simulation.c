@@ -360,8 +360,8 @@ s_load (void *user, uint32_t fields)
     assert_int_equal (fields, 1);
     bool is_aside = self->options.is_aside && self->options.is_aside (self->options.context, self->now_us),
         is_full = roaring_bitmap_get_cardinality (self->ahead.kept) >= self->options.kept_max;
-    return (fetch_ahead_load_t) { .is_away = is_aside, .depth = is_aside || is_full? 0: self->options.ahead_depth,
-        .busy = self->ahead.under_way };
+    return (fetch_ahead_load_t) { .depth = is_aside || is_full? 0: self->options.ahead_depth,
+        .is_away = is_aside, .busy = self->ahead.under_way };
 }
 
 static void
