@@ -205,13 +205,12 @@ test_orders_are_the_same (void **state)
     }
 }
 
-//  Guards: several jobs on parts of the data, which join while others read: each sample is read once.
+//  Several jobs on parts of the data, which join while others read.
 static void
-test_jobs_that_join_later (void **state)
+s_join_later (uint64_t random)
 {
-    (void) state;
-    uint64_t random = test_seed ();
     simulation_options_t options = s_options (DEPTH, SAMPLES);
+    options.seed = random;
     simulation_t *simulation = simulation_new (&options);
     for (int number = 0; number < 6; number++) {
         simulated_job_t job = s_job (2);
@@ -222,16 +221,25 @@ test_jobs_that_join_later (void **state)
         job.order = number % 2? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED;
         simulation_must_join (simulation, &job);
         simulation_run (simulation, simulation_now_us (simulation)
-            + (int64_t) test_below (&random, SECOND_US / 2));
+            + (int64_t) test_below (&random, SECOND_US / 4));
     }
     simulation_run (simulation, 60 * SECOND_US);
     for (int client = 0; client < 6; client++)
         assert_true (simulation_finished (simulation, client));
     //  Versions of a sample that jobs want at the same time are read for each, as without.
-    assert_true (simulation_ahead (simulation)->ahead > SAMPLES / 4);
+    assert_true (simulation_ahead (simulation)->ahead > 0);
     assert_int_equal (s_source_reads (simulation), s_kept (simulation)
         + simulation_ahead (simulation)->jobs_twice);
     simulation_destroy (&simulation);
+}
+
+//  Guards: of several jobs none reads what is being read ahead, nor the other way round.
+static void
+test_jobs_that_join_later (void **state)
+{
+    (void) state;
+    for (uint64_t round = 0; round < 12; round++)
+        s_join_later (test_seed () + round);
 }
 
 //  Guards: while the source fails, or the local disk does not answer, nothing more is read ahead; afterwards
