@@ -34,7 +34,7 @@ package_group () {
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps python3-venv
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
-        echo prometheus chromium chromium-driver python3-selenium etcd-server
+        echo prometheus chromium chromium-driver python3-selenium etcd-server bindfs
         package_group root ;;
     *)
         echo "install-packages.sh: no group '$1'; there are" \

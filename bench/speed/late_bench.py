@@ -101,7 +101,7 @@ def main() -> int:
             for build, binary in binaries.items():
                 options.binary = binary
                 cache = near / "cache"
-                kept = ["--disk", f"{cache}=100G", "--keep", "train=yes"]
+                kept = ["--disk", f"{cache}=100G", "--keep", "train=yes", "--tier", "train=direct"]
                 for name, data, arguments in (("kept", Path(far), kept),
                                               ("pack, singly", near / "pack", ["--tier", "train=direct"]),
                                               ("pack", near / "pack", [])):

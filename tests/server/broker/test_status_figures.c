@@ -89,6 +89,7 @@ static const told_t s_all [] = {
     { "datasets.0.bad_samples", "1", SAME },
     { "datasets.0.trouble", "null", SAME },
     { "datasets.0.pack", "null", SAME },
+    { "datasets.0.pieces", "null", SAME },
     { "datasets.0.drawing_alone.0", "1", SAME },
     { "datasets.0.drawing_alone.1", "4294967297", SAME },
     { "jobs.0.job", "1", SAME },

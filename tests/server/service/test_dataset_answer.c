@@ -503,7 +503,8 @@ test_what_each_source_gave (void **state)
     s_source = (dataset_source_t) { .pins = (pins_data_t *) &s_source, .saved_ns = 2500000000,
         .rows = (jpeg_row_index_t *) &s_source, .listed_ms = 1, .jpeg_warnings_max = UINT32_MAX,
         .objects = { .source_bytes = 1, .source_ns = 500000000, .cached_bytes = 3, .cached_ns = 4000000000,
-        .peer_bytes = 5, .peer_ns = 6250000000, .gets = 7, .slow_gets = 8 } };
+        .peer_bytes = 5, .peer_ns = 6250000000, .gets = 7, .slow_gets = 8, .ahead_samples = 9,
+        .ahead_bytes = 10 } };
     device_t one = { "8:1" };
     dataset_source_volume_t volumes [17];
     for (size_t volume = 0; volume < 17; volume++)
@@ -524,7 +525,8 @@ test_what_each_source_gave (void **state)
         else
             s_assert_told (object, "objects", "{\"source_bytes\":1,\"source_seconds\":0.5,"
                 "\"block_cache_bytes\":3,\"block_cache_seconds\":4.0,\"peer_bytes\":5,"
-                "\"peer_seconds\":6.25,\"gets\":7,\"slow_gets\":8,\"block_cache_held\":3000}");
+                "\"peer_seconds\":6.25,\"gets\":7,\"slow_gets\":8,\"ahead_samples\":9,\"ahead_bytes\":10,"
+                "\"block_cache_held\":3000}");
         s_assert_told (object, "pack", is_pack? "{\"volumes\":17,\"block_cache_held\":1500}":
             "{}");
         assert_int_equal (json_integer_value (json_object_get (object, "jpeg_rows")), 31);
