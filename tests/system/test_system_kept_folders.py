@@ -333,6 +333,13 @@ class Pieces(KeptTest):
             self.assertGreater(server.status()["datasets"][0]["pins"]["bytes"], 0)
             self.assertEqual(self.so_far(server)[0], 0)
 
+    def test_one_large_file_asks_for_no_more_memory(self):
+        """Mixing such would take 200 MB; so they are read file by file."""
+        with open(os.path.join(os.path.dirname(self.files()[0]), "zz.jpg"), "wb") as file:
+            file.truncate(20 << 20)
+        with self.serve(20, more=("--keep", "train=yes", "--memory", "64M")) as server:
+            self.assertEqual(server.status()["datasets"][0]["samples"], SAMPLES + 1)
+
     def test_what_is_not_read_in_pieces(self):
         self.fill()
         with self.serve(more=("--keep", "train=yes", "--tier", "train=direct")) as server:
