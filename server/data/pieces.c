@@ -44,6 +44,16 @@ s_is_kept (const dataset_source_t *source)
         && catalogue_blocks (source->catalogue, 0, &rc);
 }
 
+//  The same; or it would be, if the local disk answered, or had room.
+static bool
+s_is_to_be_kept (const dataset_source_t *source)
+{
+    int rc = 0;
+    return !source->pack && catalogue_fields (source->catalogue) == 1
+        && !catalogue_store (source->catalogue, 0)
+        && (catalogue_blocks (source->catalogue, 0, &rc) || (rc && rc != -CATALOGUE_NOT_KEPT));
+}
+
 bool
 pieces_may_come (const dataset_source_t *source, const options_dataset_t *wanted)
 {
@@ -53,7 +63,7 @@ pieces_may_come (const dataset_source_t *source, const options_dataset_t *wanted
 char *
 pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted)
 {
-    bool is_kept = s_is_kept (source);
+    bool is_kept = s_is_to_be_kept (source);
     if (!(wanted->tier || wanted->piece) || (is_kept && pieces_tier (wanted) != RAW_REDOX))
         return NULL;
     return xalloc_text ("data set '%s': %s, this is a folder of files: make a pack of it with `tureen pack "

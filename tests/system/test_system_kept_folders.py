@@ -326,6 +326,20 @@ class Pieces(KeptTest):
                 self.assertEqual(self.pixels(server), [expected])
                 self.assertEqual(server.status()["bad_samples"], 0)
 
+    @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
+    def test_a_server_starts_while_the_disk_hangs(self):
+        """What was asked for of pieces has no effect then."""
+        self.fill()
+        rules = os.path.join(self.root, "rules-" + os.path.basename(self.data))
+        with open(rules, "w") as file:
+            file.write("device 1793 %s\nstall 1 %s\n" % (self.folder, self.folder))
+        environment = {"LD_PRELOAD": DISK, "TUREEN_DISK": rules}
+        for more in (("--tier", "train=direct"), ("--piece", "train=8")):
+            with self.subTest(more=more), \
+                    self.serve(more=("--keep", "train=yes", *more), environment=environment) as server:
+                self.assertIn("does not answer", server.log())
+                self.assertEqual(len(self.pixels(server)[0]), SAMPLES)
+
     def test_pins_are_of_pieces(self):
         expected = self.fill()
         with self.serve(more=("--keep", "train=yes", "--piece", "train=8", "--memory", "64M")) as server:
