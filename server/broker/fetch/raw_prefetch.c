@@ -282,6 +282,7 @@ budget_reads_max (const broker_t *self)
 //  ---- data sets
 
 static void s_join_all (broker_t *self, const dataset_t *dataset);
+static size_t s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghost);
 
 static uint32_t
 s_position (void *context, uint32_t source, uint32_t id)
@@ -297,22 +298,41 @@ s_sample_bytes (void *context, uint32_t id)
     return prefetch->given.sample_bytes (prefetch->given.user, id);
 }
 
+//  What the tiers of the data sets need at least, each for itself, with this one; with several tenants.  A
+//  copy also leaves packs what jobs that come later need.
+static size_t
+s_needed (const broker_t *self, const dataset_t *dataset)
+{
+    bool is_copy = dataset->prefetch->given.is_copy;
+    size_t needed = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const dataset_t *other = self->datasets [index];
+        const raw_prefetch_t *prefetch = other->prefetch;
+        bool counts = prefetch && (prefetch->tier || (is_copy && prefetch->given.policy != RAW_DIRECT
+            && (!prefetch->given.is_copy || other == dataset)));
+        size_t least = counts? raw_prefetch_tier_least (other): 0;
+        needed = least > needed? least: needed;
+    }
+    return needed;
+}
+
 //  Whether there is memory for a new pack.  The tiers of the jobs that are there keep the least that they
-//  need.
+//  need.  Of a copy, jobs may be there already: also for a tier of the shared ones.
 static bool
 s_has_memory (const broker_t *self, const dataset_t *dataset, size_t *least_p)
 {
     const broker_pack_t *given = &dataset->prefetch->given;
-    size_t together = given->policy == RAW_REDOX? given->chunk: 1, needed = 0;
+    size_t together = given->policy == RAW_REDOX? given->chunk: 1, needed;
     *least_p = s_pack_least (dataset->prefetch->sample_bytes_max, together);
     if (self->options.raw_bytes < *least_p)
         return false;
-    for (size_t index = 0; index < self->dataset_count; index++) {
-        const dataset_t *other = self->datasets [index];
-        size_t least = other->prefetch && other->prefetch->tier? raw_prefetch_tier_least (other): 0;
-        needed = least > needed? least: needed;
+    if (!tenant_limits_apply (self)) {
+        needed = given->is_copy? s_budget_with (self, dataset, NULL): 0;
+        *least_p = needed > *least_p? needed: *least_p;
+        return needed <= self->options.raw_bytes;
     }
-    if (!tenant_limits_apply (self) || needed <= s_common_least (self))
+    needed = s_needed (self, dataset);
+    if (needed <= s_common_least (self))
         return true;
     *least_p = s_budget_for (OWN_PARTS * s_packs_with_tiers (self) * needed + OWN_PARTS);
     return false;
@@ -663,8 +683,8 @@ s_allows_pool (const broker_t *self, const broker_terms_t *join, const job_t *gh
     const dataset_t *dataset = join->dataset;
     if (!raw_prefetch_order (dataset))
         return refuse (refusal, "bad_request",
-            "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
-            "pack the data (tureen pack) and serve the pack", dataset->name);
+            "pool: data set '%s' is no pack, so there is no order of pieces that all servers have: leave pool "
+            "out, or pack the data (tureen pack) and serve the pack", dataset->name);
     if (tenant_limits_apply (self))
         return s_allows_own_pool (self, join, ghost, refusal);
     size_t bound = lookahead_bound (join),
@@ -707,7 +727,7 @@ s_allows_tier (const broker_t *self, const broker_terms_t *join, const job_t *gh
         needed = s_own_with (tenant, dataset, ghost);
         most = s_own_bytes (self, tenant);
         return needed <= most || refuse (refusal, "budget",
-            "with this job %zu of tenant '%s' read from packs by themselves; that "
+            "with this job %zu of tenant '%s' read in pieces by themselves; that "
             "takes at least %zu bytes for compressed samples, and it may have %zu: join with order shared, "
             "or have the operator start the server with --raw %zu, or give the tenant more weight",
             s_own_tiers_without (tenant, ghost) + 1, tenant->name, needed,
@@ -724,17 +744,34 @@ raw_prefetch_allows (const broker_t *self, const broker_terms_t *join, const job
     const dataset_t *dataset = join->dataset;
     if (join->pool > 0)
         return s_allows_pool (self, join, ghost, refusal);
+    //  Jobs on a folder may always join: where there is no memory they have no tier (s_has_room).
+    if (dataset->prefetch && dataset->prefetch->given.is_copy)
+        return true;
     if (tenant_limits_apply (self))
         return !s_wants_tier (dataset, join->order) || s_allows_tier (self, join, ghost, refusal);
     if (!s_needs_new_tier (dataset, join->order, ghost))
         return true;
     size_t needed = s_budget_with (self, dataset, ghost);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget",
-        "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least "
+        "with this job %zu groups of jobs read in pieces, each with memory of its own; that takes at least "
         "%zu bytes for compressed samples, there are %zu: start the server with --raw %zu, or join with "
         "order shared", s_tiers_without (self, ghost) + 1,
         budget_raw_setting (needed), budget_raw_setting (self->options.raw_bytes),
         budget_raw_setting (needed));
+}
+
+//  A job that draws apart has no strata in common with those that follow (sampler.h).
+static bool
+s_is_apart (const broker_t *self, const job_t *job)
+{
+    return job->asked.order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
+        && !job->consumer.follows;
+}
+
+static bool
+s_wants_own (const broker_t *self, const job_t *job)
+{
+    return job->asked.order == SAMPLER_ORDER_PRIVATE || s_is_apart (self, job);
 }
 
 //  For one more tier.
@@ -746,19 +783,38 @@ s_has_room_for_own (const broker_t *self, const job_t *job)
         : s_budget_with (self, job->dataset, NULL) <= self->options.raw_bytes;
 }
 
+//  For the tier of a copy's shared jobs, which all of them have, or none.
+static bool
+s_has_room_for_all (const broker_t *self, const job_t *job)
+{
+    const dataset_t *dataset = job->dataset;
+    if (dataset->prefetch->tier)
+        return true;
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        const job_t *other = dataset->jobs [number];
+        if (other && other != job && other->asked.order == SAMPLER_ORDER_SHARED && !s_is_apart (self, other))
+            return false;
+    }
+    return tenant_limits_apply (self)? raw_prefetch_tier_least (dataset) <= s_common_least (self):
+        s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
+}
+
+//  Whether the job has a tier: one that draws apart, and one on a folder, reads sample by sample where there
+//  is no memory.
+static bool
+s_has_room (const broker_t *self, const job_t *job)
+{
+    if (job->dataset->prefetch->given.is_copy && !s_wants_own (self, job))
+        return s_has_room_for_all (self, job);
+    return (!job->dataset->prefetch->given.is_copy && !s_is_apart (self, job))
+        || s_has_room_for_own (self, job);
+}
+
 static void
 s_join_tier (broker_t *self, job_t *job)
 {
     dataset_t *dataset = job->dataset;
-    if (!s_wants_tier (dataset, job->asked.order))
-        return;
-    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by
-    //  sample where there is no memory for a tier of its own.
-    bool is_apart = job->asked.order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
-        && !job->consumer.follows;
-    if (is_apart && !s_has_room_for_own (self, job))
-        return;
-    job->fetch.tier_is_own = is_apart || job->asked.order == SAMPLER_ORDER_PRIVATE;
+    job->fetch.tier_is_own = s_wants_own (self, job);
     if (job->fetch.tier_is_own || !dataset->prefetch->tier) {
         job->fetch.tier = s_new_tier (self, job);
         raw_pool_on_leave (tier_pool (job->fetch.tier), s_left, dataset);
@@ -781,11 +837,12 @@ s_join_tier (broker_t *self, job_t *job)
 static void
 s_join_all (broker_t *self, const dataset_t *dataset)
 {
-    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
-        job_t *job = dataset->jobs [number];
-        bool is_private = job && job->asked.order == SAMPLER_ORDER_PRIVATE;
-        //  Without memory for a tier of its own it reads sample by sample.
-        if (job && (!is_private || s_has_room_for_own (self, job)))
+    //  First the shared ones, for which there is memory (s_has_memory).
+    for (uint32_t turn = 0; turn < 2 * SAMPLER_JOBS_MAX; turn++) {
+        job_t *job = dataset->jobs [turn % SAMPLER_JOBS_MAX];
+        bool is_first = turn < SAMPLER_JOBS_MAX;
+        if (job && s_wants_tier (dataset, job->asked.order) && is_first != s_wants_own (self, job)
+        &&  (is_first || s_has_room_for_own (self, job)))
             s_join_tier (self, job);
     }
     s_share_out (self, NULL);
@@ -801,7 +858,8 @@ raw_prefetch_join (broker_t *self, job_t *job, const broker_terms_t *join)
         s_divide (self);
         lookahead_begin (self, job, bytes);
     }
-    s_join_tier (self, job);
+    if (s_wants_tier (job->dataset, job->asked.order) && s_has_room (self, job))
+        s_join_tier (self, job);
     s_share_out (self, NULL);
 }
 

@@ -498,6 +498,82 @@ test_no_order_follows_a_copy (void **state)
     simulation_destroy (&simulation);
 }
 
+//  The jobs that a folder's server takes before it reads pieces, it takes then too: without memory they read
+//  sample by sample.
+static void
+test_a_folder_refuses_no_job (void **state)
+{
+    static const broker_tenant_t tenants [] = { { .name = "a", .weight = 1 } };
+    enum { JOBS = 64 };
+    if (s_options (state, 0, 0).tier == RAW_REDOX)
+        return;                     //  of packs alone
+    for (size_t tenant_count = 0; tenant_count < 2; tenant_count++) {
+        simulation_options_t options = s_options (state, 100, 60000);
+        options.is_folder = true;
+        options.fetch_us = 200;
+        options.cache_versions = 200;
+        options.tenants = tenants;
+        options.tenant_count = tenant_count;
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t jobs [JOBS];
+        for (int client = 0; client < JOBS; client++) {
+            jobs [client] = (simulated_job_t) { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 300,
+                .tenant = tenant_count? "a": NULL, .to = options.samples,
+                .order = client % 8 == 7? SAMPLER_ORDER_SHARED: SAMPLER_ORDER_PRIVATE };
+            assert_int_equal (simulation_join (simulation, &jobs [client]), client);
+            simulation_run (simulation, simulation_now_us (simulation) + 500);
+            if (client == JOBS / 2)
+                assert_true (simulation_reads_in_pieces (simulation));
+        }
+        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
+        for (int client = 0; client < JOBS; client++) {
+            assert_true (simulation_finished (simulation, client));
+            simulation_assert_epochs (simulation, client, &jobs [client]);
+        }
+        simulation_destroy (&simulation);
+    }
+}
+
+//  What jobs with a pool have reserved is theirs: a folder is read in pieces when they have gone, if there is
+//  too little beside it.
+static void
+test_a_folder_leaves_pools_their_memory (void **state)
+{
+    enum { LEAST = 100000, STEP = 500, STEPS = 60 };
+    simulation_options_t options = s_options (state, 60, LEAST);
+    if (options.tier != RAW_STREAM)
+        return;
+    options.is_folder = true;
+    options.fetch_us = 200;
+    int waits = 0;
+    for (int step = 0; step < STEPS; step++, options.raw_bytes += STEP) {
+        simulation_t *simulation = simulation_new (&options);
+        assert_int_equal (simulation_add_dataset (simulation, "pack", true, true), 1);
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 300,
+            .to = options.samples };
+        assert_int_equal (simulation_join (simulation, &job), 0);
+        simulated_job_t pools = { .dataset = "pack", .batch_size = 4, .slots = 3,
+            .order = SAMPLER_ORDER_SEEDED, .pool = WIRE_POOL_MIN };
+        int clients = 1;
+        while (simulation_join (simulation, &pools) == clients)
+            clients++;
+        assert_int_not_equal (clients, 1);
+        bool is_read_in_pieces = simulation_reads_in_pieces (simulation);
+        broker_check (simulation_broker (simulation));
+        simulation_run (simulation, 2000);
+        broker_check (simulation_broker (simulation));
+        while (--clients > 0)
+            simulation_gone (simulation, clients);
+        waits += !is_read_in_pieces;
+        assert_true (is_read_in_pieces || simulation_reads_in_pieces (simulation));
+        assert_true (simulation_run (simulation, 1000 * SECOND_US));
+        assert_true (simulation_finished (simulation, 0));
+        simulation_assert_epochs (simulation, 0, &job);
+        simulation_destroy (&simulation);
+    }
+    assert_in_range (waits, 1, STEPS - 1);
+}
+
 int
 main (void)
 {
@@ -507,6 +583,8 @@ main (void)
         UNDER_ALL (test_a_folder_begins_to_be_read_in_pieces),
         UNDER_ALL (test_a_job_goes_on_by_pieces),
         UNDER_ALL (test_no_order_follows_a_copy),
+        UNDER_ALL (test_a_folder_refuses_no_job),
+        UNDER_ALL (test_a_folder_leaves_pools_their_memory),
         cmocka_unit_test (test_what_fits_is_read_once),
         UNDER_ALL (test_equal_jobs_share_what_is_read),
         UNDER_ALL (test_damage_costs_what_it_hits),

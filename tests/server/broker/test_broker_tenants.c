@@ -132,7 +132,7 @@ static const limit_t s_limits [] = {
         "tenant-cache audio=", { { "audio", 1, 0, 0, 1000 }, { "vision", 1, 0, 0, 0 } }, { .seed = 0 },
         { .batch_size = 4, .pipeline = "[{\"op\":\"center_crop\",\"size\":[11,11]}]" }, 0 },
     { "tiers of private jobs", "budget",
-        "of tenant 'audio' read from packs by themselves; that takes at least ",
+        "of tenant 'audio' read in pieces by themselves; that takes at least ",
         { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } }, { .raw_bytes = 200000, .tier = RAW_REDOX },
         { .batch_size = 4, .order = SAMPLER_ORDER_PRIVATE }, 1 },
     { "pools", "budget", "may take ", { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
