@@ -683,8 +683,8 @@ s_allows_pool (const broker_t *self, const broker_terms_t *join, const job_t *gh
     const dataset_t *dataset = join->dataset;
     if (!raw_prefetch_order (dataset))
         return refuse (refusal, "bad_request",
-            "pool: data set '%s' is no pack, so there is no order of pieces that all servers have: leave pool "
-            "out, or pack the data (tureen pack) and serve the pack", dataset->name);
+            "pool: data set '%s' is no pack, so there is no order of pieces that all servers have: leave "
+            "pool out, or pack the data (tureen pack) and serve the pack", dataset->name);
     if (tenant_limits_apply (self))
         return s_allows_own_pool (self, join, ghost, refusal);
     size_t bound = lookahead_bound (join),
