@@ -945,24 +945,28 @@ s_work_store (block_cache_request_t *request)
         block_cache_failed (cache, rc);
 }
 
-static void
+//  False: not all of it is here now.
+static bool
 s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const uint8_t *memory,
     bool is_modest)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
-    bool is_wanted = !block_cache_is_guest (self->cache);
-    for (size_t at = 0; is_wanted && at < bytes && !block_cache_has_failed (self->cache);) {
+    if (block_cache_is_guest (self->cache))
+        return false;
+    for (size_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
         request.owner = owner;
         request.is_modest = is_modest;
         request.memory = (uint8_t *) memory + at;
         request.is_change = true;
-        if (!block_cache_do (self->cache, &request) || !request.is_good)
-            return;
+        if (block_cache_has_failed (self->cache) || !block_cache_do (self->cache, &request)
+        ||  !request.is_good)
+            return false;
         at += request.bytes;
     }
+    return true;
 }
 
 void
@@ -973,11 +977,11 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
     s_keep (self, 0, offset, bytes, memory, false);
 }
 
-void
+bool
 block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory)
 {
-    s_keep (self, owner, offset, bytes, memory, false);
+    return s_keep (self, owner, offset, bytes, memory, false);
 }
 
 bool

@@ -113,7 +113,8 @@ void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const 
 //  false.
 bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     uint8_t *memory);
-void block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
+//  store: false: not all of it is here now.
+bool block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
 //  Replaces all of the range, if that needs the room of no other data set.  False: not all of it is here.
 bool block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory);

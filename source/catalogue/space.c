@@ -98,7 +98,7 @@ s_look (space_t *self, uint32_t first, uint32_t count, uint32_t *sums)
 void
 space_note (space_t *self, uint32_t id, const uint8_t *bytes)
 {
-    s_set (self, id, s_digest_of (self, id, bytes));
+    s_set (self, id, bytes? s_digest_of (self, id, bytes): 0);
 }
 
 

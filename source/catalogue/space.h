@@ -55,7 +55,8 @@ bool space_has (const space_t *self, uint32_t id);
 uint32_t space_missing (const space_t *self);
 //  Whether these bytes, as many as the file has, are the sample's.
 bool space_check (const space_t *self, uint32_t id, const uint8_t *bytes);
-//  These bytes are those of the sample's own file, which may have been kept here anew.
+//  These bytes are those of the sample's own file, which has been kept here anew, or came from here.  NULL:
+//  it is not here any more.
 void space_note (space_t *self, uint32_t id, const uint8_t *bytes);
 
 #endif

@@ -103,7 +103,7 @@ s_is_apart (const reader_request_t *request, const block_data_t *blocks)
 
 //  A sample's file that was read: it is kept in memory, and on the local disk.
 static void
-s_keep_file (const reader_request_t *request)
+s_keep_file (reader_request_t *request)
 {
     const reader_progress_t *progress = &request->progress;
     const catalogue_t *catalogue = request->catalogue;
@@ -116,8 +116,10 @@ s_keep_file (const reader_request_t *request)
     if (progress->is_pinned && request->pinned_bytes == 0
     &&  !(is_apart && request->cached_bytes > 0 && pins_is_filling (request->pins.data)))
         pins_keep_file (&request->pins, request->buffer->bytes);
+    request->is_here = request->cached_bytes > 0;
     if (progress->is_kept && !(is_apart && pins_has (&request->pins, 0, bytes)))
-        block_data_store_owned (blocks, catalogue_owner (catalogue, request->id, request->field),
+        request->is_here = block_data_store_owned (blocks,
+            catalogue_owner (catalogue, request->id, request->field),
             catalogue_place (catalogue, request->id, request->field), bytes, request->buffer->bytes);
 }
 
@@ -144,7 +146,7 @@ s_keep_range (const reader_request_t *request, const reader_file_t *file)
 }
 
 void
-reader_step_keep (const reader_request_t *request, const reader_file_t *file)
+reader_step_keep (reader_request_t *request, const reader_file_t *file)
 {
     if (request->rc)
         return;

@@ -49,7 +49,7 @@ bool reader_step_looked (reader_request_t *request, reader_file_t *file);
 reader_read_t reader_step_read (reader_request_t *request, const reader_file_t *file);
 int reader_step_descriptor (const reader_request_t *request, const reader_file_t *file);
 //  It is done: keeps what was read in memory and on the local disk, if that went well.
-void reader_step_keep (const reader_request_t *request, const reader_file_t *file);
+void reader_step_keep (reader_request_t *request, const reader_file_t *file);
 //  OPEN: the file, below reader_step_root; path has PATH_MAX bytes.
 void reader_step_path (const reader_request_t *request, char *path);
 int reader_step_root (const reader_request_t *request);

@@ -260,6 +260,17 @@ class Pieces(KeptTest):
             self.assertEqual(self.so_far(server)[0], source)
             self.assertEqual(server.status()["bad_samples"], 0)
 
+    def test_what_cannot_be_kept_again_is_missing(self):
+        """The files have other times now, under which this server does not keep them."""
+        expected = self.fill()
+        with self.serve() as server:
+            self.damage([50])
+            for path in self.files():
+                os.utime(path, (5000, 5000))
+            for _ in range(2):
+                self.assertEqual(self.pixels(server), [expected])
+                self.assertEqual(self.figures(server)["missing_samples"], 1)
+
     def test_a_file_that_has_gone_and_is_damaged_is_bad(self):
         expected = self.fill()
         with self.serve() as server:

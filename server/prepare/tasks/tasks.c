@@ -812,7 +812,9 @@ s_copy_was_read (tasks_t *self, range_t *range)
         range->left &= ~bit;
         if (request->rc == 0 && sample->bytes > 0) {
             memcpy (sample->memory, range->buffer.bytes, sample->bytes);
-            space_note (range->space, sample->id, sample->memory);
+            //  What is not here and was not found to be wrong may have been left out, for a disk that hangs.
+            if (request->is_here || range->wrong & bit)
+                space_note (range->space, sample->id, request->is_here? sample->memory: NULL);
         }
         raw->damaged |= request->rc && raw->sample_count > 1? bit: 0;
     }

@@ -211,6 +211,15 @@ test_any_part_may_be_damaged_or_gone (void **state)
             s_fill (world, id, memory);
             space_note (world->space, id, memory);
         }
+        else
+        if (what < 3 && test_below (&world->random, 2)) {
+            //  There was no room for it.
+            uint32_t missing = space_missing (world->space);
+            bool was_here = space_has (world->space, id);
+            space_note (world->space, id, NULL);
+            assert_false (space_has (world->space, id));
+            assert_int_equal (space_missing (world->space), missing + was_here);
+        }
     }
 }
 

@@ -380,6 +380,7 @@ s_read_in_thread (void *context, void *argument)
     else {
         job->request->rc = s_read_file (job->request->id, job->request->field, job->request->buffer);
         job->request->read_bytes = job->request->buffer->size;
+        job->request->is_here = tasks_scene_plan.is_kept;
         job->request->in_flight = 1;
         job->request->wait_ns = job->reading->wait_ns;
     }
