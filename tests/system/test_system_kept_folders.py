@@ -358,6 +358,17 @@ class Pieces(KeptTest):
             self.assertGreater(server.status()["datasets"][0]["pins"]["bytes"], 0)
             self.assertEqual(self.so_far(server)[0], 0)
 
+    def test_no_hole_is_pinned(self):
+        """A file that is missing is read of the folder once, not again in place of its pinned hole."""
+        self.fill()
+        os.utime(self.files()[50], (5000, 5000))
+        size = os.path.getsize(self.files()[50])
+        more = ("--keep", "train=yes", "--piece", "train=8", "--raw", "2M", "--memory", "64M")
+        with self.serve(more=more) as server:
+            for _ in range(3):
+                self.assertEqual(len(self.pixels(server)[0]), SAMPLES)
+                self.assertEqual(self.so_far(server)[0], size)
+
     def test_one_large_file_asks_for_no_more_memory(self):
         """Mixing such would take 200 MB; so they are read file by file."""
         with open(os.path.join(os.path.dirname(self.files()[0]), "zz.jpg"), "wb") as file:

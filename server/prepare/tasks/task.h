@@ -85,6 +85,7 @@ typedef struct range {
     space_t *space;                 //  the source's; NULL: of a pack
     dataset_t *dataset;             //  held while the range is late
     bool is_out;                    //  of the copy, not of a file
+    bool was_out;                   //  before its files, so that what it read may be pinned
     atomic_int state;               //  range_state_t
     uint64_t left;                  //  bit i: samples [i] is to be read from its own file,
     uint64_t wrong;                 //  and what the copy has of it is damaged

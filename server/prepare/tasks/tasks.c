@@ -437,7 +437,7 @@ s_take_range (tasks_t *self, raw_request_t *raw)
     range->dataset = dataset_of_request (self->broker, raw);
     range->source = dataset_source_of (range->dataset);
     range->space = range->source->space;
-    range->is_out = false;
+    range->is_out = range->was_out = false;
     range->left = range->wrong = range->at = 0;
     return range;
 }
@@ -466,7 +466,8 @@ s_read_own_file (range_t *range)
     space_range_t where = space_sample (range->space, id);
     pins_file_t pins = dataset_source_pinned_space (range->source);
     bool is_wrong = range->wrong >> range->at & 1;
-    if (pins.data && is_wrong)
+    //  Of what is missing, the piece had a hole.
+    if (pins.data && range->was_out)
         pins_drop (&pins, where.offset, block_data_units (where.bytes) * BLOCK_DATA_UNIT_BYTES);
     range->device = range->source->fields [0];
     range->request = (reader_request_t) { .kind = READER_FILE, .user = range,
@@ -806,6 +807,7 @@ s_copy_was_read (tasks_t *self, range_t *range)
         if (request->rc)
             range->left = UINT64_MAX >> (RAW_PIECE_MAX - raw->sample_count);
         range->is_out = false;
+        range->was_out = true;
     }
     else {
         const raw_sample_t *sample = raw->samples [range->at];
