@@ -824,7 +824,9 @@ s_copy_was_read (tasks_t *self, range_t *range)
         s_read_own_file (range);
         return;
     }
-    if (raw->sample_count > 1 && request->rc != -ECANCELED)
+    //  If none could be read, that is the folder's failure rather than theirs (patience.h).
+    if (raw->damaged != UINT64_MAX >> (RAW_PIECE_MAX - raw->sample_count) && raw->sample_count > 1
+    &&  request->rc != -ECANCELED)
         request->rc = 0;
     s_end_range (self, range);
 }
