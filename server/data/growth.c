@@ -18,7 +18,6 @@ struct growth {
     //  the thread's while it runs
     dataset_source_t found;
     devices_t devices;
-    char *line;                         //  what was found; NULL: nothing
 };
 
 growth_t *
@@ -36,13 +35,8 @@ static void *
 s_look (void *argument)
 {
     growth_t *self = argument;
-    const options_dataset_t *wanted = &self->looked_at->wanted;
-    size_t bytes;
-    FILE *out = open_memstream (&self->line, &bytes);
-    if (out && pieces_find_copy (&self->found, wanted, NULL) == 0)
-        pieces_add_copy (&self->found, wanted, &self->devices, self->sets->options, out);
-    if (out)
-        fclose (out);
+    if (pieces_find_copy (&self->found, &self->looked_at->wanted, NULL) == 0)
+        pieces_add_copy (&self->found, &self->devices, self->sets->options);
     atomic_store (&self->is_done, true);
     return NULL;
 }
@@ -56,8 +50,6 @@ s_clear (growth_t *self)
         device_destroy (&self->devices.all [index]);
     free (self->devices.all);
     self->devices = (devices_t) { .count = 0 };
-    free (self->line);
-    self->line = NULL;
 }
 
 static void
@@ -90,7 +82,7 @@ s_is_due (served_t *served, int64_t now_ms)
     const dataset_source_t *source = &served->source;
     served_growth_t *growth = &served->growth;
     uint64_t held, bytes = catalogue_bytes (source->catalogue), found = source->objects.cached_bytes;
-    if (served->is_removed || source->space || now_ms < growth->due_ms
+    if (served->is_removed || source->space || growth->is_refused || now_ms < growth->due_ms
     ||  !pieces_may_come (source, &served->wanted))
         return false;
     dataset_source_is_kept (source, &held);
@@ -123,6 +115,26 @@ s_begin (growth_t *self, int64_t now_ms)
     }
 }
 
+//  What was found is read in pieces, if there is memory for it.
+static void
+s_adopt (growth_t *self, served_t *served)
+{
+    static const char warning [] = "warning: ";
+    char *line = NULL;
+    size_t bytes;
+    FILE *out = open_memstream (&line, &bytes);
+    if (!out)
+        return;
+    bool good = served_adopt_copy (self->sets, served, &self->found, &self->devices, out);
+    fclose (out);
+    if (line && *line) {
+        line [strcspn (line, "\n")] = 0;
+        log_event (self->log, good? LOG_LEVEL_NOTICE: LOG_LEVEL_WARNING, "pieces", LOG_FIELDS (LOG_TEXT (
+            "dataset", served->wanted.name)), "%s", line + (good? 0: sizeof warning - 1));
+    }
+    free (line);
+}
+
 void
 growth_act (growth_t *self, int64_t now_ms)
 {
@@ -132,11 +144,7 @@ growth_act (growth_t *self, int64_t now_ms)
         return;
     served_t *served = self->looked_at;
     s_join (self);
-    if (self->found.space && !served->is_removed
-    &&  served_adopt_copy (self->sets, served, &self->found, &self->devices)) {
-        self->line [strcspn (self->line, "\n")] = 0;
-        log_event (self->log, LOG_LEVEL_NOTICE, "pieces", LOG_FIELDS (LOG_TEXT ("dataset",
-            served->wanted.name)), "%s", self->line);
-    }
+    if (self->found.space && !served->is_removed)
+        s_adopt (self, served);
     s_clear (self);
 }

@@ -173,11 +173,9 @@ s_span (dataset_source_t *source, size_t read_bytes_max)
 }
 
 void
-pieces_add_copy (dataset_source_t *source, const options_dataset_t *wanted, devices_t *devices,
-    const options_t *options, FILE *out)
+pieces_add_copy (dataset_source_t *source, devices_t *devices, const options_t *options)
 {
     char path [PATH_MAX];
-    uint32_t missing = space_missing (source->space);
     space_path (source->space, path, sizeof path);
     size_t span = s_span (source, pieces_read_bytes (options));
     if (!devices_add_volume (devices, &source->volumes [0], path, span, options->reads)) {
@@ -185,22 +183,29 @@ pieces_add_copy (dataset_source_t *source, const options_dataset_t *wanted, devi
         return;
     }
     device_probe (source->volumes [0].device, NULL);
-    fprintf (out, "data set '%s': all of it", wanted->name);
-    if (missing > 0)
-        fprintf (out, " but %u file%s", missing, plural (missing));
-    fprintf (out, " is kept in %s, and read from there in pieces\n", options->blocks_folder);
 }
 
-void
-pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset, const options_t *options)
+bool
+pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset, const options_t *options,
+    FILE *out)
 {
     size_t least;
     broker_pack_t copy = pieces_describe (source, RAW_STREAM, options);
-    if (dataset_set_pack (broker, dataset, &copy, &least))
-        return;
-    printf ("warning: data set '%s' is read file by file: with --raw %zu it would be read in pieces\n",
-        dataset_name (dataset), budget_raw_setting (least));
-    pieces_forget_copy (source);
+    bool good = dataset_set_pack (broker, dataset, &copy, &least);
+    uint32_t missing = space_missing (source->space);
+    if (good) {
+        fprintf (out, "data set '%s': all of it", dataset_name (dataset));
+        if (missing > 0)
+            fprintf (out, " but %u file%s", missing, plural (missing));
+        fprintf (out, " is kept in %s, and read from there in pieces\n", options->blocks_folder);
+    }
+    else {
+        fprintf (out, "warning: data set '%s' is read file by file: with --raw %zu it would be read in "
+            "pieces\n", dataset_name (dataset), budget_raw_setting (least));
+        pieces_forget_copy (source);
+    }
+    fflush (out);                       //  in front of events of the log
+    return good;
 }
 
 void

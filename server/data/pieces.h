@@ -25,13 +25,12 @@ broker_pack_t pieces_describe (dataset_source_t *source, raw_policy_t policy, co
 //  Looks whether all of the source's folder is kept, so that it may be read in pieces, as the user wants;
 //  then the source has the copy, and room for its one volume.  0, or -errno (space_new) and nothing changes.
 int pieces_find_copy (dataset_source_t *source, const options_dataset_t *wanted, progress_t *progress);
-//  Reads of the copy go to the device of the local disk, which is measured.  Writes a line of the log.
-void pieces_add_copy (dataset_source_t *source, const options_dataset_t *wanted, devices_t *devices,
+//  Reads of the copy go to the device of the local disk, which is measured.
+void pieces_add_copy (dataset_source_t *source, devices_t *devices, const options_t *options);
+//  The broker reads it in pieces from now on.  Writes a line of the log.  False: memory is short, as the line
+//  says, and files are read one by one.
+bool pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset,
     const options_t *options, FILE *out);
-//  The broker reads it in pieces from now on.  Where memory is short, a line says so, and files are read one
-//  by one.
-void pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset,
-    const options_t *options);
 //  The copy is not used after all.
 void pieces_forget_copy (dataset_source_t *source);
 

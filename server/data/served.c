@@ -469,7 +469,7 @@ s_find (const served_sets_t *self, served_t *served, devices_t *devices, progres
         return false;
     s_describe_folder (self, served, out);
     if (pieces_find_copy (source, wanted, progress) == 0)
-        pieces_add_copy (source, wanted, devices, self->options, out);
+        pieces_add_copy (source, devices, self->options);
     return s_find_rows (self, served, out, error_p);
 }
 
@@ -603,7 +603,7 @@ s_add_size (served_t *served, served_sizes_t *sizes)
 }
 
 static bool
-s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
+s_give_to_broker (served_sets_t *self, served_t *served, FILE *out, char **error_p)
 {
     dataset_source_t *source = &served->source;
     served->dataset = dataset_add (self->broker, served->wanted.name,
@@ -611,8 +611,8 @@ s_give_to_broker (served_sets_t *self, served_t *served, char **error_p)
         served->wanted.bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
     if (source->pack)
         return s_place_pack (self, served, error_p);
-    if (source->space)
-        pieces_place_copy (source, self->broker, served->dataset, self->options);
+    served->growth.is_refused = source->space
+        && !pieces_place_copy (source, self->broker, served->dataset, self->options, out);
     jpeg_row_index_move (source->rows, &self->rows);
     if (!source->space && dataset_source_is_kept (source, &(uint64_t) { 0 }))
         ahead_reads_allow (self->broker, served->dataset);
@@ -630,7 +630,7 @@ s_pin (const served_sets_t *self, served_t *served)
 }
 
 static bool
-s_place (served_sets_t *self, served_t **served_p, char **error_p)
+s_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
 {
     served_t *served = *served_p;
     size_t before = self->devices.count;
@@ -639,7 +639,8 @@ s_place (served_sets_t *self, served_t **served_p, char **error_p)
     s_pin (self, served);               //  before the cluster knows of it
     bool good = served->source.pack || s_place_folder (self, served, error_p);
     self->all [self->count++] = served;
-    good = good && s_open_devices (self, served, before, error_p) && s_give_to_broker (self, served, error_p);
+    good = good && s_open_devices (self, served, before, error_p)
+        && s_give_to_broker (self, served, out, error_p);
     if (good || served->dataset)
         *served_p = NULL;
     if (!good && served->dataset)
@@ -665,7 +666,8 @@ s_pin_copy (const served_sets_t *self, served_t *served)
 }
 
 bool
-served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices)
+served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices,
+    FILE *out)
 {
     dataset_source_t *source = &served->source;
     size_t before = self->devices.count;
@@ -681,7 +683,8 @@ served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *foun
     if (!s_open_devices (self, served, before, &error))
         pieces_forget_copy (source);
     else
-        pieces_place_copy (source, self->broker, served->dataset, self->options);
+        served->growth.is_refused = !pieces_place_copy (source, self->broker, served->dataset, self->options,
+            out);
     free (error);
     if (!source->space) {
         s_close_devices (self);
@@ -698,7 +701,7 @@ bool
 served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
 {
     served_t *served = *served_p;
-    if (!s_place (self, served_p, error_p))
+    if (!s_place (self, served_p, out, error_p))
         return false;
     served_allow_more (self, served, 0);
     s_warn_of_classes (self, self->count - 1, out);
@@ -824,7 +827,7 @@ s_open_one (served_sets_t *self, served_t *served, char **error_p)
     served->rows = self->rows;
     fflush (stdout);                    //  what was found before, in front of events of the log
     return s_find (self, served, &self->devices, &self->progress, stdout, error_p)
-        && s_place (self, &served, error_p);
+        && s_place (self, &served, stdout, error_p);
 }
 
 //  Of the settings.  all: by their places.

@@ -30,6 +30,7 @@
 typedef struct {
     int64_t due_ms, pause_ms;
     uint64_t held, found;               //  bytes that were kept, and had come from there, at the last look
+    bool is_refused;                    //  the broker has too little memory: it is not looked at again
 } served_growth_t;
 
 //  A data set: what was asked for, what was found, and what stands for it in the broker.
@@ -113,8 +114,10 @@ bool served_find (const served_sets_t *self, served_t *served, progress_t *progr
 //  is NULL.
 bool served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p);
 //  What pieces_find_copy has found in another thread, with devices of its own: the data set is read in pieces
-//  from now on, by the jobs that are there too.  Takes both.  False: files are read one by one as before.
-bool served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices);
+//  from now on, by the jobs that are there too.  Takes both.  Writes to out a line for the log, if it has
+//  something to say.  False: files are read one by one as before.
+bool served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices,
+    FILE *out);
 //  Its tenants may use it from now on, these too.
 void served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants);
 //  The data set of this name that is placed and not removed; NULL: none.

@@ -358,6 +358,15 @@ class Pieces(KeptTest):
             self.assertGreater(server.status()["datasets"][0]["pins"]["bytes"], 0)
             self.assertEqual(self.so_far(server)[0], 0)
 
+    def test_too_little_memory_for_mixing_is_told_once(self):
+        more = ("--keep", "train=yes", "--raw", "65536")
+        for _ in ("is filled", "is full"):
+            with self.serve(more=more) as server:
+                wait_until("a warning", lambda: take(server, 2) and "would be read in pieces" in server.log())
+                take(server, 4)
+                self.assertEqual(server.log().count("would be read in pieces"), 1)
+                self.assertNotIn("from there in pieces", server.log())
+
     def test_no_hole_is_pinned(self):
         """A file that is missing is read of the folder once, not again in place of its pinned hole."""
         self.fill()
