@@ -22,6 +22,8 @@ typedef struct ahead_read {
                                             //  kept
     uint64_t room_bytes;                    //  that they may take on the local disk
     size_t bytes;                           //  of memory
+    //  Where the files are pinned when it begins: the source may get other pins meanwhile (served.h).
+    pins_file_t pins [CATALOGUE_FIELDS_MAX];
     reader_request_t requests [CATALOGUE_FIELDS_MAX];           //  by field
     catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX];
     size_t unread;                          //  of them
@@ -55,10 +57,9 @@ s_is_kept (const ahead_read_t *read, size_t field)
     const dataset_source_t *source = read->source;
     uint64_t bytes = catalogue_file_bytes (source->catalogue, read->id, field),
         place = catalogue_place (source->catalogue, read->id, field);
-    pins_file_t pinned = dataset_source_pinned_file (source, read->id, field);
     //  Without a place, or of an empty file, there is nothing to keep.
     return bytes == 0 || !s_blocks (source, field) || place == CATALOGUE_NO_PLACE
-        || (pinned.data && pins_has (&pinned, 0, (size_t) bytes))
+        || (read->pins [field].data && pins_has (&read->pins [field], 0, (size_t) bytes))
         || block_data_has (s_blocks (source, field), place, bytes);
 }
 
@@ -183,6 +184,8 @@ ahead_reads_begin (ahead_reads_t *self, dataset_t *dataset, uint32_t id, uint32_
     *read = (ahead_read_t) { .reads_of = READS_AHEAD, .dataset = dataset, .source = source, .id = id,
         .fields = fields,
         .bytes = (size_t) bytes, .room_bytes = room };
+    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++)
+        read->pins [field] = dataset_source_pinned_file (source, id, field);
     self->count++;
     self->bytes += read->bytes;
     pool_submit (self->lookers, read);
@@ -210,7 +213,7 @@ s_read_files (ahead_reads_t *self, ahead_read_t *read)
             read->requests [field] = (reader_request_t) { .kind = READER_FILE, .user = read,
                 .catalogue = read->source->catalogue, .id = read->id, .field = field,
                 .buffer = &read->buffers [field],
-                .pins = dataset_source_pinned_file (read->source, read->id, field) };
+                .pins = read->pins [field] };
             device_submit (read->source->fields [field], &read->requests [field]);
         }
 }
