@@ -49,6 +49,7 @@ typedef struct {
 typedef enum {
     PART_FREE,
     PART_DISK,                          //  it is looked for on the local disk
+    PART_MISSED,                        //  it is not there, and `depth` are under way in the store
     PART_STORE,                         //  a transfer
     PART_PEER,                          //  a question to its home
     PART_WAITS                          //  another part of its block is being read to be kept
@@ -73,7 +74,8 @@ typedef struct {
     range_t *ranges;                    //  RANGES_MAX of them
     part_t *parts;                      //  as many
     size_t parts_busy, fetches_busy;
-    uint32_t looking;                   //  requests' parts on the local disk
+    uint32_t looking;                   //  requests' parts that are looked for on the local disk, and the
+    uint32_t missed;                    //  missed ones, which wait until the store has room
 } store_reader_t;
 
 _Static_assert ((int) PEERS_DESCRIPTORS_MAX + 2 <= (int) TRANSFERS_DESCRIPTORS_MAX,
@@ -466,14 +468,61 @@ s_wake (store_reader_t *self, size_t data, uint64_t block)
     }
 }
 
-//  Its look has an answer.
+//  The part of the requests' bytes that is still to come, in requests.
+static double
+s_to_come (const store_reader_t *self)
+{
+    double to_come = 0;
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        const range_t *range = &self->ranges [at];
+        if (range->request && range->whole.bytes > 0)
+            to_come += (double) (range->whole.bytes - range->begun) / (double) range->whole.bytes;
+    }
+    for (size_t at = 0; at < RANGES_MAX; at++) {
+        const part_t *part = &self->parts [at];
+        bool is_beside = part->way == PART_FREE || part->way == PART_DISK || part->way == PART_MISSED;
+        if (!is_beside && part->range->request)
+            to_come += (double) (part->transfer.bytes - part->transfer.done)
+                / (double) part->range->whole.bytes;
+    }
+    return to_come;
+}
+
+//  Answers share the link, so requests that begin together end together, and the next would all begin when
+//  nothing is on its way any more: the link would stand still for a whole latency.  So the depth counts what
+//  is still to come: a request begins whenever as much as one has come, and up to twice as many are under
+//  way.  Those that are looked for on the local disk do not count.
+static bool
+s_store_has_room (const store_reader_t *self)
+{
+    uint32_t all = reader_in_flight (self->reader), depth = reader_depth (self->reader),
+        in_flight = all > self->looking? all - self->looking: 0;
+    return in_flight < depth || (in_flight < 2 * depth && s_to_come (self) <= depth - 1);
+}
+
+//  On the local disk are no more than it can use.  While missed ones wait none begins: they come first.
+static bool
+s_may_start (const store_reader_t *self)
+{
+    return reader_in_flight (self->reader) < READER_DEPTH_MAX && self->missed == 0
+        && reader_looks_have_room (reader_looks (self->reader)) && s_store_has_room (self);
+}
+
+//  Its look has an answer.  What has to come of the store may have to wait until that has room; not what
+//  members have in common, whose blocks others wait for.
 static void
 s_on_look (store_reader_t *self, part_t *part)
 {
-    self->looking -= part->range->request != NULL;
-    part->way = PART_WAITS;
     s_narrow (part);
-    bool is_again = part->is_stale && part->transfer.bytes > 0;
+    bool is_again = part->is_stale && part->transfer.bytes > 0, is_request = part->range->request;
+    bool is_alone = is_request && part->range->data == SIZE_MAX;
+    if (is_alone && part->transfer.bytes > 0 && !part->range->rc && !s_store_has_room (self)) {
+        part->way = PART_MISSED;
+        self->missed++;
+        return;
+    }
+    self->looking -= is_request;
+    part->way = PART_WAITS;
     if (part->range->rc || !(is_again? s_begin_part (self, part): s_begin_far (self, part)))
         s_end_here (self, part);
 }
@@ -674,10 +723,11 @@ s_cancel_store (void *state)
         part_t *part = &self->parts [at];
         if (part->way == PART_FREE)
             continue;
-        if (part->way == PART_DISK) {
+        if (part->way == PART_DISK)
             reader_looks_drop (reader_looks (self->reader), &part->look);
+        if (part->way == PART_DISK || part->way == PART_MISSED)
             self->looking -= part->range->request != NULL;
-        }
+        self->missed -= part->way == PART_MISSED;
         if (part->way == PART_STORE)
             transfers_drop (self->transfers, &part->transfer);
         if (part->way == PART_PEER)
@@ -694,37 +744,20 @@ s_cancel_store (void *state)
     }
 }
 
-//  The part of the requests' bytes that is still to come, in requests.
-static double
-s_to_come (const store_reader_t *self)
+static void
+s_start_missed (store_reader_t *self)
 {
-    double to_come = 0;
-    for (size_t at = 0; at < RANGES_MAX; at++) {
-        const range_t *range = &self->ranges [at];
-        if (range->request && range->whole.bytes > 0)
-            to_come += (double) (range->whole.bytes - range->begun) / (double) range->whole.bytes;
+    for (size_t at = 0; self->missed > 0 && at < RANGES_MAX && s_store_has_room (self); at++) {
+        part_t *part = &self->parts [at];
+        if (part->way != PART_MISSED)
+            continue;
+        self->missed--;
+        self->looking--;
+        part->way = PART_WAITS;
+        part->range->request->progress.began_ns = clock_now_ns ();
+        if (!s_begin_far (self, part))
+            s_end_here (self, part);
     }
-    for (size_t at = 0; at < RANGES_MAX; at++) {
-        const part_t *part = &self->parts [at];
-        if (part->way != PART_FREE && part->way != PART_DISK && part->range->request)
-            to_come += (double) (part->transfer.bytes - part->transfer.done)
-                / (double) part->range->whole.bytes;
-    }
-    return to_come;
-}
-
-//  Answers share the link, so requests that begin together end together, and the next would all begin when
-//  nothing is on its way any more: the link would stand still for a whole latency.  So the depth counts what
-//  is still to come: a request begins whenever as much as one has come, and up to twice as many are under
-//  way.  Those on the local disk do not count, but no more than it can use are there.
-static bool
-s_may_start (const store_reader_t *self)
-{
-    uint32_t all = reader_in_flight (self->reader), depth = reader_depth (self->reader),
-        in_flight = all > self->looking? all - self->looking: 0;
-    if (all >= READER_DEPTH_MAX || !reader_looks_have_room (reader_looks (self->reader)))
-        return false;
-    return in_flight < depth || (in_flight < 2 * depth && s_to_come (self) <= depth - 1);
 }
 
 //  What others wait for comes first: each fetch is for a question of theirs.
@@ -743,6 +776,7 @@ s_start_waiting (store_reader_t *self)
                 s_finish (self, range);
         }
     }
+    s_start_missed (self);
     //  One that is done at once ends the turn: transfers go on between reads of the local disk.
     reader_request_t *request;
     while (s_may_start (self) && (request = reader_begin (self->reader)))

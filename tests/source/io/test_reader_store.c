@@ -20,7 +20,7 @@
 
 enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 600, OBJECT_BYTES = UNITS * UNIT - 1234, OBJECTS = 2,
-    MANY = 24, TOGETHER = 8, CACHE_BYTES = 64 << 20, ERROR_BYTES = 600,
+    MANY = 24, TOGETHER = 8, DEPTH = 2, CACHE_BYTES = 64 << 20, ERROR_BYTES = 600,
     PATIENT_MS = 100000, QUICK_MS = 1
 };
 
@@ -45,8 +45,9 @@ static uint64_t s_random;
 
 static struct {
     transfer_t *under_way [READER_DEPTH_MAX], *done;
-    size_t count;
+    size_t count, most;                 //  under way; the most that were
     uint64_t asked;                     //  bytes
+    bool is_held;                       //  nothing comes
 } s_store;
 
 int __wrap_transfers_begin (transfers_t *self, transfer_t *transfer);
@@ -60,6 +61,7 @@ __wrap_transfers_begin (transfers_t *self, transfer_t *transfer)
     (void) self;
     assert_true (s_store.count < READER_DEPTH_MAX && transfer->bytes > 0);
     s_store.under_way [s_store.count++] = transfer;
+    s_store.most = s_store.count > s_store.most? s_store.count: s_store.most;
     s_store.asked += transfer->bytes;
     return 0;
 }
@@ -78,9 +80,10 @@ void
 __wrap_transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms)
 {
     (void) self;
-    if (s_store.done || (s_store.count == 0 && limit_ms == 0))
+    bool comes = s_store.count > 0 && !s_store.is_held;
+    if (s_store.done || (!comes && (limit_ms == 0 || (s_store.is_held && count == 0))))
         return;
-    if (s_store.count > 0) {
+    if (comes) {
         size_t place = test_below (&s_random, s_store.count);
         transfer_t *transfer = s_store.done = s_store.under_way [place];
         s_store.under_way [place] = s_store.under_way [--s_store.count];
@@ -131,7 +134,7 @@ s_begin (void **state)
     assert_int_equal (block_data_open (&world.data, world.cache, &key, OBJECTS * (uint64_t) UNITS * UNIT), 0);
     if (store_open (&world.store, "https://host/data", error, sizeof error))
         fail_msg ("%s", error);
-    assert_int_equal (reader_new (&world.reader, &(reader_options_t) { .depth = 2, .store = world.store,
+    assert_int_equal (reader_new (&world.reader, &(reader_options_t) { .depth = DEPTH, .store = world.store,
         .backend = &reader_store }), 0);
     for (uint32_t object = 0, number; object < OBJECTS; object++) {
         reader_blocks_t blocks = { .data = world.data, .begin = object * (uint64_t) UNITS * UNIT,
@@ -300,6 +303,57 @@ test_reads_of_the_local_disk_are_together (void **state)
     s_free (items, TOGETHER);
 }
 
+//  Guards: what is looked for on the local disk and is not there waits for the store's depth: of transfers of
+//  which nothing has come there are no more than the depth says, and of others twice as many.
+static void
+test_what_is_not_here_waits_for_the_depth (void **state)
+{
+    const world_t *world = *state;
+    item_t items [TOGETHER];
+    held_disk_hold (true);
+    for (uint32_t index = 0; index < TOGETHER; index++) {
+        s_keep (world, 1, index * 8, 3, false);
+        s_submit (world, &items [index], 1, index * 8 * UNIT + 100, 6 * UNIT);
+    }
+    assert_null (reader_take (world->reader));
+    held_disk_wait_for_readers (TOGETHER);
+    s_store.is_held = true;
+    held_disk_hold (false);
+    while (reader_looks_under_way (reader_looks (world->reader)) > 0)
+        reader_wait (world->reader, -1);
+    assert_int_equal (s_store.count, DEPTH);
+    s_store.is_held = false;
+    assert_int_equal (s_finish (world), 0);
+    assert_in_range (s_store.most, DEPTH, 2 * DEPTH);
+    for (size_t index = 0; index < TOGETHER; index++) {
+        assert_int_equal (items [index].request.gets, 1);
+        assert_in_range (items [index].request.in_flight, 1, 2 * DEPTH);
+    }
+    s_free (items, TOGETHER);
+}
+
+//  Guards: those that wait so are cancelled as others are.
+static void
+test_cancelled_while_the_depth_is_waited_for (void **state)
+{
+    world_t *world = *state;
+    item_t items [TOGETHER];
+    s_store.is_held = true;
+    for (uint32_t index = 0; index < TOGETHER; index++) {
+        s_keep (world, 1, index * 8, 3, false);
+        s_submit (world, &items [index], 1, index * 8 * UNIT + 100, 6 * UNIT);
+    }
+    while (s_store.count < DEPTH || reader_looks_under_way (reader_looks (world->reader)) > 0)
+        reader_wait (world->reader, -1);
+    reader_cancel (world->reader);
+    assert_int_equal (s_finish (world), TOGETHER);
+    assert_int_equal (s_store.count, 0);
+    s_store.is_held = false;
+    s_submit (world, &items [0], 1, 100, 6 * UNIT);
+    assert_int_equal (s_finish (world), 0);
+    s_free (items, TOGETHER);
+}
+
 //  Guards: when the local disk hangs all comes from the store, and what the disk gives later, here the wrong
 //  bytes, changes nothing.
 static void
@@ -352,6 +406,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         CASE (test_only_what_is_not_here_is_asked_for),
         CASE (test_reads_of_the_local_disk_are_together),
+        CASE (test_what_is_not_here_waits_for_the_depth),
+        CASE (test_cancelled_while_the_depth_is_waited_for),
         CASE (test_the_local_disk_hangs),
         CASE (test_cancelled_while_the_local_disk_is_read)
     };
