@@ -869,14 +869,25 @@ s_write_units (const block_cache_request_t *request, size_t most)
     return rc;
 }
 
-//  Units that another owner left are not here, for the request.
+//  Units that another owner left are not here, for the request.  Nor are units of its own that cannot be read,
+//  or are not as their checksums say, which reading leaves as they are: they are written again.
 static void
 s_disown (block_cache_request_t *request)
 {
-    for (size_t index = 0; index < request->count; index++)
-        if (request->sums [index] && request->sums [index] != s_sum (request->first + index, request->owner,
-            request->memory + index * UNIT, s_unit_bytes (request, index)))
-            request->sums [index] = 0;
+    block_data_t *self = request->data;
+    uint8_t here [UNIT];
+    for (size_t index = 0; index < request->count; index++) {
+        const uint8_t *memory = request->memory + index * UNIT;
+        uint64_t unit = request->first + index;
+        size_t bytes = s_unit_bytes (request, index);
+        bool is_own = request->sums [index] && request->sums [index] == s_sum (unit, request->owner, memory,
+            bytes);
+        bool is_good = is_own && s_read (self->data, here, bytes, (off_t) (unit * UNIT)) == bytes
+            && memcmp (here, memory, bytes) == 0;
+        if (is_own && !is_good)
+            block_cache_found_damage (self->cache);
+        request->sums [index] = is_good? request->sums [index]: 0;
+    }
 }
 
 //  0: go on; 1: the cache is full; or -errno.

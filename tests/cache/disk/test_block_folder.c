@@ -437,6 +437,51 @@ test_owners_that_are_not_known (void **state)
 }
 
 
+//  -- what has owners
+
+//  Guards: of a file that is kept, what is damaged while its checksum is whole, and what was cut off, is read
+//  at its source once: then it is here again.
+static void
+test_what_has_an_owner_is_mended (void **state)
+{
+    const world_t *world = *state;
+    enum { OWNER = 77, FIRST = 3, BYTES = 9 * UNIT - 100 };
+    const uint8_t *truth = s_truth + FIRST * UNIT;
+    for (int is_cut = 0; is_cut < 2; is_cut++) {
+        block_cache_t *cache = s_cache (world);
+        block_data_t *data = s_data (cache, 0);
+        block_data_store_owned (data, OWNER, FIRST * UNIT, BYTES, truth);
+        assert_true (block_data_read_owned (data, OWNER, FIRST * UNIT, BYTES, s_memory));
+        int file = s_open (world, 0, "data");
+        if (is_cut)
+            assert_int_equal (ftruncate (file, (FIRST + 5) * UNIT + 10), 0);
+        else {
+            s_change (file, (FIRST + 2) * UNIT + 7);
+            s_change (file, FIRST * UNIT + BYTES - 1);
+        }
+        close (file);
+        assert_false (block_data_read_owned (data, OWNER, FIRST * UNIT, BYTES, s_memory));
+        block_data_store_owned (data, OWNER, FIRST * UNIT, BYTES, truth);
+        memset (s_memory, 0, BYTES);
+        assert_true (block_data_read_owned (data, OWNER, FIRST * UNIT, BYTES, s_memory));
+        assert_memory_equal (s_memory, truth, BYTES);
+        assert_int_equal (block_cache_figures (cache).damaged, is_cut? 4: 2);
+        //  What is here is not written again.
+        struct stat before, after;
+        file = s_open (world, 0, "data");
+        assert_int_equal (futimens (file, (struct timespec []) { { .tv_sec = 5 }, { .tv_sec = 5 } }), 0);
+        assert_int_equal (fstat (file, &before), 0);
+        block_data_store_owned (data, OWNER, FIRST * UNIT, BYTES, truth);
+        assert_int_equal (fstat (file, &after), 0);
+        assert_int_equal (after.st_mtim.tv_sec, before.st_mtim.tv_sec);
+        close (file);
+        block_data_drop (data, 0, sizeof s_truth);
+        block_data_close (&data);
+        block_cache_close (&cache);
+    }
+}
+
+
 //  -- drops
 
 //  Guards: all or none; what servers use stays.
@@ -553,6 +598,7 @@ main (void)
         CASE (test_a_guest_changes_nothing),
         CASE (test_damage_is_found),
         CASE (test_owners_that_are_not_known),
+        CASE (test_what_has_an_owner_is_mended),
         CASE (test_drops),
         CASE (test_a_later_tureen)
     };
