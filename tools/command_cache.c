@@ -211,8 +211,9 @@ s_tell (void *context, uint64_t bytes)
     progress_tell (&self->progress, self->bytes, 0);
 }
 
+//  is_left: its files have got another space.
 static void
-s_say (const block_folder_entry_t *entry, const block_folder_check_t *check, int rc)
+s_say (const block_folder_entry_t *entry, const block_folder_check_t *check, bool is_left, int rc)
 {
     char shown [SHOWN_BYTES];
     const char *name = s_name (entry, shown);
@@ -221,10 +222,11 @@ s_say (const block_folder_entry_t *entry, const block_folder_check_t *check, int
             "a later Tureen has written it": rc == -ENOENT? "it has gone meanwhile": strerror (-rc));
     else
     if (!check->is_checked)
-        printf ("%.*s  %s: not checked: %s\n", KEY_SHOWN, entry->key, name, entry->note.kind
-            == BLOCK_NOTE_FILES? "its list of files is not there, or damaged; the next server that opens "
-            "the data begins it again": "an earlier Tureen has made it, and not noted what it is; it can "
-            "be checked once a server has opened the data again");
+        printf ("%.*s  %s: not checked: %s\n", KEY_SHOWN, entry->key, name, is_left? "most of the files had "
+            "changed, and later servers keep them elsewhere in the cache; this goes when its room is needed":
+            entry->note.kind == BLOCK_NOTE_FILES? "its list of files is not there, or damaged; the next "
+            "server that opens the data begins it again": "an earlier Tureen has made it, and not noted what "
+            "it is; it can be checked once a server has opened the data again");
     if (check->damaged > 0)
         printf ("%.*s  %s: %.3f of %.3f MB were damaged, and are dropped\n", KEY_SHOWN, entry->key, name,
             (double) check->damaged * BLOCK_DATA_UNIT_BYTES / 1e6,
@@ -234,18 +236,21 @@ s_say (const block_folder_entry_t *entry, const block_folder_check_t *check, int
             (double) check->unowned * BLOCK_DATA_UNIT_BYTES / 1e6);
 }
 
+//  is_left_p: as for s_say.
 static int
 s_check (const cache_t *self, const block_folder_entry_t *entry, verified_t *verified,
-    block_folder_check_t *check)
+    block_folder_check_t *check, bool *is_left_p)
 {
     block_folder_file_t *files = NULL;
     size_t count = 0;
     int rc = 0;
-    const block_data_key_t list = { { entry->note.list [0], entry->note.list [1] } };
+    const block_data_key_t key = { { entry->note.list [0], entry->note.list [1] } };
+    const block_data_list_t list = { .key = &key, .generation = entry->note.generation };
     if (entry->note.kind == BLOCK_NOTE_FILES)
         rc = catalogue_places_load (&files, &count, self->cache, &list);
+    *is_left_p = rc == -ESTALE;
     //  Without its list it cannot be checked, which block_folder_check says.
-    if (rc == 0 || rc == -ENOENT || rc == -ENODATA)
+    if (rc == 0 || rc == -ENOENT || rc == -ENODATA || rc == -ESTALE)
         rc = block_folder_check (self->cache, entry, files, count, s_tell, verified, check);
     free (files);
     return rc;
@@ -255,15 +260,16 @@ static void
 s_verify_one (const cache_t *self, const block_folder_entry_t *entry, verified_t *verified)
 {
     block_folder_check_t check = { .held = 0 };
-    int rc = s_check (self, entry, verified, &check);
+    bool is_left = false;
+    int rc = s_check (self, entry, verified, &check, &is_left);
     verified->held += check.held;
     verified->damaged += check.damaged;
     verified->unowned += check.unowned;
     verified->failed += rc != 0;
-    verified->unchecked += rc == 0 && !check.is_checked;
+    verified->unchecked += rc == 0 && !check.is_checked && !is_left;
     if (!self->json) {
         progress_clear (&verified->progress);
-        s_say (entry, &check, rc);
+        s_say (entry, &check, is_left, rc);
         return;
     }
     json_array_append_new (verified->datasets, json_pack ("{s:s, s:o, s:I, s:I, s:I, s:b, s:s?}", "key",

@@ -414,12 +414,13 @@ s_work_note (block_cache_request_t *request)
 
 void
 block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count, uint64_t bytes,
-    const block_data_key_t *list)
+    const block_data_list_t *list)
 {
     if (!self || block_cache_is_guest (self->cache))
         return;
-    block_note_t note = { .kind = kind, .count = count, .bytes = bytes, .list = { list? list->words [0]: 0,
-        list? list->words [1]: 0 } };
+    block_note_t note = { .kind = kind, .count = count, .bytes = bytes,
+        .generation = list? list->generation: 0,
+        .list = { list? list->key->words [0]: 0, list? list->key->words [1]: 0 } };
     snprintf (note.name, sizeof note.name, "%s", name);
     block_cache_request_t request = { .work = s_work_note, .data = self, .memory = (uint8_t *) &note,
         .bytes = sizeof note, .is_change = true };
@@ -869,8 +870,8 @@ s_write_units (const block_cache_request_t *request, size_t most)
     return rc;
 }
 
-//  Units that another owner left are not here, for the request.  Nor are units of its own that cannot be read,
-//  or are not as their checksums say, which reading leaves as they are: they are written again.
+//  Units that another owner left are not here, for the request.  Nor are units of its own that cannot be
+//  read, or are not as their checksums say, which reading leaves as they are: they are written again.
 static void
 s_disown (block_cache_request_t *request)
 {

@@ -49,10 +49,16 @@ block_data_next (uint64_t offset, uint64_t bytes)
 int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
     uint64_t bytes);
 void block_data_close (block_data_t **self_p);
+//  Of a data set of files: the key of their list, and which of the spaces it is that the list has had.
+typedef struct {
+    const block_data_key_t *key;
+    uint32_t generation;
+} block_data_list_t;
+
 //  Notes for people what it is (block_note.h), if the disk answers.  NULL as self: nothing.  list: of files;
 //  else NULL.
 void block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count,
-    uint64_t bytes, const block_data_key_t *list);
+    uint64_t bytes, const block_data_list_t *list);
 //  As given to block_data_open; lent.
 const block_data_key_t *block_data_key (const block_data_t *self);
 //  Of the whole address space.

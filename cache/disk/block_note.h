@@ -25,7 +25,9 @@ typedef enum {
 enum { BLOCK_NOTE_NAME_BYTES = 3840 };
 
 typedef struct {
-    uint32_t kind, zero;
+    uint32_t kind;
+    uint32_t generation;                //  of files: which of their spaces it is, by their list; 0 of those
+                                        //  that an earlier Tureen has noted
     uint64_t count;                     //  files, objects or volumes; 0 of a list and of an index
     uint64_t bytes;                     //  that all of it takes in whole units; 0: not known
     uint64_t list [2];                  //  of files: the key of their list (block_data_key_t)

@@ -361,8 +361,9 @@ s_open_space (places_t *self, field_t *field)
     uint64_t bytes = 0;
     for (uint32_t id = 0; id < catalogue->sample_count; id++)
         bytes += s_units (self->files [id].bytes);
-    block_data_note (field->blocks, BLOCK_NOTE_FILES, self->folder, catalogue->sample_count, bytes,
-        block_data_key (field->list_blocks));
+    block_data_list_t list = { .key = block_data_key (field->list_blocks),
+        .generation = (uint32_t) self->head.generation };
+    block_data_note (field->blocks, BLOCK_NOTE_FILES, self->folder, catalogue->sample_count, bytes, &list);
     return rc;
 }
 
@@ -526,14 +527,15 @@ catalogue_read_kept (const catalogue_t *self, uint32_t id, size_t field, catalog
 
 int
 catalogue_places_load (block_folder_file_t **files_p, size_t *count_p, block_cache_t *cache,
-    const block_data_key_t *list)
+    const block_data_list_t *list)
 {
     places_t self = { .draft = NULL };
     *files_p = NULL;
     *count_p = 0;
-    int rc = block_data_open (&self.blocks, cache, list, SLOTS * SLOT_BYTES);
+    int rc = block_data_open (&self.blocks, cache, list->key, SLOTS * SLOT_BYTES);
     rc = rc? rc: s_load_newest (&self);
-    rc = rc? rc: self.head.serial == 0? -ENODATA: 0;
+    rc = rc? rc: self.head.serial == 0? -ENODATA: (uint32_t) self.head.generation != list->generation?
+        -ESTALE: 0;
     block_folder_file_t *files = rc? NULL: calloc (self.listed + 1, sizeof *files);
     rc = rc || files? rc: -ENOMEM;
     if (rc == 0)

@@ -26,8 +26,8 @@ bool catalogue_places_are_wanted (const draft_t *draft, int fd);
 //  Whether the open file of a sample is as it was when the catalogue was made.
 bool catalogue_places_is_unchanged (const catalogue_t *self, uint32_t id, size_t field, int fd);
 //  What a list on the local disk says of all files that are kept, by place; the caller frees them.  0;
-//  -ENOENT or -ENODATA: there is no list; -ENOMEM.
+//  -ENOENT or -ENODATA: there is no list; -ESTALE: it is of another space; -ENOMEM.
 int catalogue_places_load (block_folder_file_t **files_p, size_t *count_p, block_cache_t *cache,
-    const block_data_key_t *list);
+    const block_data_list_t *list);
 
 #endif

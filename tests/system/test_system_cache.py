@@ -232,6 +232,30 @@ class Checked(CacheTest):
         self.assertEqual(self.epoch(), expected)
         self.cache("verify")
 
+    def test_a_space_that_was_left(self):
+        """Most of what had a place has gone, so the files get others, while a server reads the old ones."""
+        data = os.path.join(self.root, "left")
+        shutil.copytree(self.data, data)
+        self.addCleanup(shutil.rmtree, data)
+        last = sorted(glob.glob(os.path.join(data, "*", "*.jpg")))[-1]
+        large = os.path.join(os.path.dirname(last), "zz.jpg")
+        with open(large, "wb") as file:
+            file.truncate(90 << 20)
+        with self.serve(data=data, part=9) as server:
+            server.read(batch=16, epochs=1, subset="0:%d" % SAMPLES).finish()
+            os.remove(large)
+            with self.serve(data=data, part=9):
+                left, kept = sorted((entry["held_bytes"], entry["key"]) for entry in
+                                    self.cache("list")["datasets"] if entry["kind"] == "files")[::-1]
+                self.assertEqual((left[0], kept[0]), (self.units * UNIT, 0))
+                verified = self.cache("verify")
+                self.assertEqual((verified["unowned_bytes"], verified["unchecked"]), (0, 0))
+                self.assertEqual({entry["key"] for entry in verified["datasets"] if not entry["checked"]},
+                                 {left[1]})
+                self.assertIn("later servers keep them elsewhere", run("cache", "verify", self.folder).stdout)
+                self.assertIn(left, [(entry["held_bytes"], entry["key"])
+                                     for entry in self.cache("list")["datasets"]])
+
     def test_kills_beside_a_server(self):
         """Of the commands, while jobs read and the cache is damaged."""
         choice = seeded("kills")

@@ -146,7 +146,8 @@ test_lists (void **state)
     block_cache_t *cache = s_cache (world);
     block_data_t *files = s_data (cache, 0), *volumes = s_data (cache, 1), *other = s_data (cache, 2);
     block_data_key_t key = s_key (7);
-    block_data_note (files, BLOCK_NOTE_FILES, "/b", 12, 34 * UNIT, &key);
+    block_data_note (files, BLOCK_NOTE_FILES, "/b", 12, 34 * UNIT, &(block_data_list_t) { .key = &key,
+        .generation = 5 });
     block_data_note (volumes, BLOCK_NOTE_VOLUMES, "s3://a", 3, sizeof s_truth, NULL);
     block_data_note (NULL, BLOCK_NOTE_VOLUMES, "none", 3, 4, NULL);
     block_data_store (volumes, 0, 10 * UNIT, s_truth, false);
@@ -162,6 +163,7 @@ test_lists (void **state)
     assert_string_equal (two->note.name, "/b");
     assert_true (!two->is_open && two->held_bytes == 0 && two->note.count == 12 && two->bytes == 34 * UNIT);
     assert_memory_equal (two->note.list, key.words, sizeof key.words);
+    assert_int_equal (two->note.generation, 5);
     assert_string_equal (one->note.name, "s3://a");
     assert_true (one->is_open && one->held_bytes == 10 * UNIT && one->taken_bytes >= 10 * UNIT);
     assert_true (one->used_s > 0 && one->note.made_s > 0);

@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -417,6 +419,48 @@ test_a_space_that_is_mostly_given_up_is_left (void **state)
     fail_msg ("the space has %" PRIu64 " bytes, and was never left", most);
 }
 
+//  How many data sets of files of the cache have these results of catalogue_places_load.
+static size_t
+s_load_all (const world_t *world, int expected)
+{
+    char folder [100], error [ERROR_BYTES];
+    block_cache_t *guest;
+    block_folder_entry_t *entries;
+    size_t count, found = 0;
+    snprintf (folder, sizeof folder, "%s/cache", world->scratch.path);
+    assert_int_equal (block_cache_open_guest (&guest, folder, error, sizeof error), 0);
+    assert_int_equal (block_folder_list (guest, &entries, &count), 0);
+    for (size_t index = 0; index < count; index++) {
+        const block_note_t *note = &entries [index].note;
+        block_data_key_t key = { { note->list [0], note->list [1] } };
+        block_data_list_t list = { .key = &key, .generation = note->generation };
+        block_folder_file_t *files = NULL;
+        size_t file_count;
+        if (note->kind == BLOCK_NOTE_FILES)
+            found += catalogue_places_load (&files, &file_count, guest, &list) == expected;
+        free (files);
+    }
+    free (entries);
+    block_cache_close (&guest);
+    return found;
+}
+
+//  The list is not taken for that of a space which was left, while a server still reads that one.
+static void
+test_a_space_that_was_left_has_no_list (void **state)
+{
+    world_t *world = *state;
+    char path [200];
+    s_path (world, 0, path);
+    assert_int_equal (truncate (path, (INT64_C (1) << 26) + (1 << 24)), 0);
+    s_start (world, &world->servers [0], 8 << 20);
+    assert_int_equal (s_load_all (world, 0), 1);
+    s_write (world, 0, BYTES_MAX);
+    s_start (world, &world->servers [1], 8 << 20);
+    assert_int_equal (s_load_all (world, 0), 1);
+    assert_int_equal (s_load_all (world, -ESTALE), 1);
+}
+
 //  What was kept of files that have changed or gone takes no room any more.
 static void
 test_what_has_changed_makes_room (void **state)
@@ -585,6 +629,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_any_order_of_changes_and_starts, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_damaged_list_gives_no_file_other_bytes, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_a_space_that_is_mostly_given_up_is_left, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_space_that_was_left_has_no_list, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_what_has_changed_makes_room, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_what_could_not_be_given_up_goes_later, s_begin, s_end),
         cmocka_unit_test_setup_teardown (test_the_newer_list_counts, s_begin, s_end),
