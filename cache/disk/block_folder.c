@@ -182,6 +182,7 @@ typedef struct {
     int sums, data;
     const block_folder_file_t *files;
     size_t file_count, file;            //  the last one that begins before the unit
+    uint64_t end;                       //  of all units that are judged
     block_folder_check_t *check;
 } checker_t;
 
@@ -269,7 +270,7 @@ s_check_chunk (checker_t *self, uint64_t first, const uint32_t *sums, size_t cou
         uint64_t unit = first + index;
         size_t bytes = UNIT;
         const block_folder_file_t *file = self->files? s_file (self, unit, &bytes): NULL;
-        if (!sums [index])
+        if (!sums [index] || unit >= self->end)
             continue;
         self->check->held++;
         bool is_good = (!self->files || file)
@@ -371,7 +372,12 @@ block_folder_check (block_cache_t *cache, const block_folder_entry_t *entry, con
     *check = (block_folder_check_t) { .held = 0 };
     if (entry->is_newer)
         return -ENOTSUP;
-    checker_t self = { .cache = cache, .files = files, .file_count = file_count, .check = check };
+    //  Of files, units behind the last one are not judged: files that a server finds after their list was
+    //  read have their places there.
+    const block_folder_file_t *last = file_count > 0? &files [file_count - 1]: NULL;
+    uint64_t end = last? (last->place + last->bytes + UNIT - 1) / UNIT: 0;
+    checker_t self = { .cache = cache, .files = files, .file_count = file_count, .check = check,
+        .end = files? end: UINT64_MAX };
     int lock = s_hold (cache, entry->key, &self.is_open);
     if (lock < 0)
         return lock;

@@ -44,7 +44,8 @@ typedef struct {
 } block_folder_check_t;
 
 //  Reads all units that are here, and throws away what does not match its checksum, or cannot be read.
-//  files: by place, of a data set of files; NULL: of another one.  tell: how many bytes were read since the
+//  files: by place, of a data set of files; units behind the last one are passed over, since a server may
+//  have found new files meanwhile.  NULL: of another data set.  tell: how many bytes were read since the
 //  last call; NULL: not called.  0 or -errno.
 typedef void (block_folder_tell_fn) (void *context, uint64_t bytes);
 int block_folder_check (block_cache_t *cache, const block_folder_entry_t *entry,
