@@ -435,7 +435,8 @@ class Packed(CacheTest):
 
     def test_what_is_refused(self):
         for words, said in ((("--only-kept",), "are for --from-disk DIR"),
-                            (("--listing", "anew"), "are for --from-disk DIR")):
+                            (("--listing", "anew"), "are for --from-disk DIR"),
+                            (("--from-disk", ""), "--from-disk is empty")):
             self.assertIn(said, self.pack(*words, status=2)[1])
         disk = ("--from-disk", self.folder)
         self.assertIn("there is no cache on the local disk", self.pack(*disk, status=1)[1])

@@ -249,6 +249,8 @@ s_finish (arguments_t *self, size_t count, char **words)
     if (is_input && packing->resume && !packing->source.signature)
         return complain ("pack", "nothing tells whether standard input is the same as before: to go on with "
             "it, give --signature TEXT, from the begin");
+    if (self->from_disk && !*self->from_disk)
+        return complain ("pack", "--from-disk is empty: give the DIR of `tureen serve --disk DIR=BYTES`");
     if (!self->from_disk && (self->disk.is_only || self->disk.list_anew))
         return complain ("pack", "--only-kept and --listing are for --from-disk DIR: leave them out, or give "
             "it");
