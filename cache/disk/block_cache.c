@@ -449,6 +449,8 @@ int
 block_cache_remove (block_cache_t *self, const char *name)
 {
     unused_t unused = { .lock = -1 };
+    if (faccessat (self->descriptor, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+        return 0;
     s_consider (self, name, &unused);
     if (unused.lock < 0)
         return -EBUSY;

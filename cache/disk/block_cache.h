@@ -154,7 +154,8 @@ uint64_t block_cache_room (const block_cache_t *self);
 //  Removes what no server uses until there are so many bytes of room, or as many as there can be; returns
 //  the room.
 uint64_t block_cache_room_make (block_cache_t *self, uint64_t bytes);
-//  Removes the data set of this name.  -EBUSY: a server uses it; -EIO: its files cannot be removed.
+//  Removes the data set of this name; 0 too if it has gone meanwhile.  -EBUSY: a server uses it; -EIO: its
+//  files cannot be removed.
 int block_cache_remove (block_cache_t *self, const char *name);
 
 #endif

@@ -522,6 +522,31 @@ test_drops (void **state)
 }
 
 
+//  Guards: what has gone since it was listed, because a server made room, keeps nothing else from going.
+static void
+test_what_has_gone_meanwhile (void **state)
+{
+    const world_t *world = *state;
+    block_cache_t *cache = s_cache (world);
+    for (unsigned int number = 0; number < 3; number++) {
+        block_data_t *data = s_data (cache, number);
+        block_data_store (data, 0, 10 * UNIT, s_truth, false);
+        block_data_close (&data);
+    }
+    list_t list = s_list (cache);
+    uint64_t freed;
+    assert_int_equal (list.count, 3);
+    assert_int_equal (block_folder_drop (cache, &list.entries [1], 1, &freed), 0);
+    assert_int_equal (block_folder_drop (cache, list.entries, 3, &freed), 0);
+    assert_true (freed >= 20 * UNIT);
+    free (list.entries);
+    list = s_list (cache);
+    assert_int_equal (list.count, 0);
+    free (list.entries);
+    block_cache_close (&cache);
+}
+
+
 //  -- later formats
 
 //  As a later Tureen would write it: another format, and the sum of what stands before it.
@@ -611,6 +636,7 @@ main (void)
         CASE (test_owners_that_are_not_known),
         CASE (test_what_has_an_owner_is_mended),
         CASE (test_drops),
+        CASE (test_what_has_gone_meanwhile),
         CASE (test_a_later_tureen)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
