@@ -572,18 +572,21 @@ s_open_folder (block_cache_t *self, char *error, size_t error_bytes)
     return 0;
 }
 
-//  Whether DIR/usage is a cache's, whole or damaged: a person's file of that name stays as it is.
+//  Whether DIR/usage is a cache's, whole or damaged: a person's file of that name stays as it is.  An empty
+//  one, which a server leaves that is killed at its first start, is a cache's beside data sets, or to a
+//  server, if nothing else is there.
 static bool
 s_is_usage (const block_cache_t *self)
 {
     static const char begin [] = "tureenU", zeros [sizeof begin];
     char text [sizeof begin - 1];
     ssize_t bytes = pread (self->usage, text, sizeof text, 0);
-    if (bytes >= 0
+    if (bytes > 0
     &&  (memcmp (text, begin, (size_t) bytes) == 0 || memcmp (text, zeros, (size_t) bytes) == 0))
         return true;
     content_t content = s_content (self);
-    return content.datasets > 0 && content.others == 0;
+    bool is_new = bytes == 0 && !self->is_guest;
+    return (content.datasets > 0 || is_new) && content.others == 0;
 }
 
 static int

@@ -471,6 +471,16 @@ test_folders_that_are_refused (void **state)
     pattern_write (path, 1, 16);
     s_refuse (world->folder, -ENOTEMPTY, "is of something else");
     assert_int_equal (scratch_entries (world->folder), 1);
+    //  An empty one is that of a server which was killed at its first start, if nothing else is there.
+    char strange [200];
+    snprintf (strange, sizeof strange, "%s/strange", world->folder);
+    pattern_write (strange, 1, 16);
+    assert_int_equal (truncate (path, 0), 0);
+    s_refuse (world->folder, -ENOTEMPTY, "is of something else");
+    assert_int_equal (unlink (strange), 0);
+    block_cache_t *cache = s_cache (world, 1 << 20);
+    assert_int_equal (block_cache_figures (cache).damaged, 0);
+    block_cache_close (&cache);
 }
 
 //  Guards: damage to each file costs reads, never a wrong byte.

@@ -214,6 +214,12 @@ test_folders_that_are_refused (void **state)
     pattern_write (path, 1, 100);
     s_refuse (world, -ENOTEMPTY, "there is no cache");
     assert_int_equal (scratch_entries (world->folder), 1);
+    //  Nor is it written to.
+    struct stat status;
+    assert_int_equal (truncate (path, 0), 0);
+    s_refuse (world, -ENOTEMPTY, "there is no cache");
+    assert_int_equal (stat (path, &status), 0);
+    assert_int_equal (status.st_size, 0);
     assert_int_equal (unlink (path), 0);
     assert_int_equal (scratch_entries (world->folder), 0);
     if (geteuid () == 0) {
