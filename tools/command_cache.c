@@ -58,7 +58,8 @@ static const option_table_t s_table = { "tureen cache", s_rows, OPTION_ROWS (s_r
     "  verify  reads all that is kept, and throws away what is not as it was written: servers read that\n"
     "          from its source again. It is no repair that servers wait for: they check all they read.\n"
     "  drop    removes a data set, by the path or address or by its key (or six and more digits that\n"
-    "          begin it), or all. What a server has open stays, and is told.\n"
+    "          begin it), or all. What a server, verify or `tureen pack --from-disk` has open stays, and\n"
+    "          is told.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 done; 1 something was damaged, or could not be checked, dropped or read; 2 unusable\n"
@@ -315,6 +316,9 @@ s_verify (const cache_t *self)
 
 //  ---- drop
 
+//  All of these hold a data set by the same lock.
+#define HAS_OPEN "a server, `tureen cache verify` or `tureen pack --from-disk` has '%s' open"
+
 //  Moves those that are meant to the front, and gives how many: by path or address, or by what begins the
 //  key.
 static size_t
@@ -347,8 +351,8 @@ s_fail_drop (const cache_t *self, size_t chosen, int rc)
     while (index < chosen && !self->entries [index].is_open)
         index++;
     if (rc == -EBUSY && index < chosen)
-        complain ("cache", "a server has '%s' open (%.*s), and nothing is dropped: take the data from the "
-            "server (`tureen remove NAME`), or end it, and try again",
+        complain ("cache", HAS_OPEN " (%.*s), and nothing is dropped: take the data from the server (`tureen "
+            "remove NAME`), or end it, or let the command end, and try again",
             s_name (&self->entries [index], shown), KEY_SHOWN, self->entries [index].key);
     else
         complain ("cache", "'%s' cannot be changed: %s", self->words [1], strerror (-rc));
@@ -372,7 +376,7 @@ s_drop (cache_t *self)
         return s_fail_drop (self, chosen, rc);
     freed = chosen? freed: 0;
     for (size_t index = chosen; index < chosen + left; index++)
-        complain ("cache", "a server has '%s' open (%.*s): it stays", s_name (&self->entries [index], shown),
+        complain ("cache", HAS_OPEN " (%.*s): it stays", s_name (&self->entries [index], shown),
             KEY_SHOWN, self->entries [index].key);
     int status = left > 0? EXIT_FAILED: 0;
     if (!self->json) {

@@ -297,7 +297,8 @@ class Dropped(CacheTest):
         with self.serve(part=6, data=other) as server:
             take(server, 1)
             said = self.refused("drop", other)
-            self.assertIn("a server has '%s' open" % os.path.realpath(other), said)
+            self.assertIn("a server, `tureen cache verify` or `tureen pack --from-disk` has '%s' open"
+                          % os.path.realpath(other), said)
             self.assertIn("tureen remove NAME", said)
             before = self.disk_bytes()
             dropped = self.cache("drop", self.data)
