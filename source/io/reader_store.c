@@ -500,16 +500,8 @@ s_store_has_room (const store_reader_t *self)
     return in_flight < depth || (in_flight < 2 * depth && s_to_come (self) <= depth - 1);
 }
 
-//  On the local disk are no more than it can use.  While missed ones wait none begins: they come first.
-static bool
-s_may_start (const store_reader_t *self)
-{
-    return reader_in_flight (self->reader) < READER_DEPTH_MAX && self->missed == 0
-        && reader_looks_have_room (reader_looks (self->reader)) && s_store_has_room (self);
-}
-
 //  Its look has an answer.  What has to come of the store may have to wait until that has room; not what
-//  members have in common, whose blocks others wait for.
+//  members have in common, since others wait for its blocks.
 static void
 s_on_look (store_reader_t *self, part_t *part)
 {
@@ -777,9 +769,12 @@ s_start_waiting (store_reader_t *self)
         }
     }
     s_start_missed (self);
+    //  On the local disk are no more than it can use.  While missed ones wait none begins: they come first.
     //  One that is done at once ends the turn: transfers go on between reads of the local disk.
     reader_request_t *request;
-    while (s_may_start (self) && (request = reader_begin (self->reader)))
+    while (self->missed == 0 && reader_in_flight (self->reader) < READER_DEPTH_MAX
+        && reader_looks_have_room (reader_looks (self->reader)) && s_store_has_room (self)
+        && (request = reader_begin (self->reader)))
         if (!s_start (self, request))
             break;
 }
