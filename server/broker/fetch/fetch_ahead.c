@@ -213,9 +213,11 @@ s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
         return 0;
     if (ahead->pause_ms > 0)
         return reading == 0? 1: 0;
-    //  The driver has not submitted yet what was handed out in this turn.
-    size_t taken = load.busy + self->fetched_now,
+    //  The driver has not submitted yet what was handed out in this turn; of earlier turns, what waits for its
+    //  look at the local disk.
+    size_t own = reading + dataset->fetching, taken = load.busy + self->fetched_now,
         kept = ahead->jobs_most < load.depth / 2? ahead->jobs_most: load.depth / 2;
+    taken = own > taken? own: taken;
     taken += kept > dataset->fetching? kept - dataset->fetching: 0;
     size_t most = load.depth > taken? load.depth - taken: 0;
     return most < FETCH_AHEAD_MAX - reading? most: FETCH_AHEAD_MAX - reading;

@@ -352,7 +352,7 @@ s_keeps (const simulation_t *self, const served_t *served)
     return self->options.ahead_depth > 0 && served == self->served;
 }
 
-//  As a driver's: what is submitted is under way.
+//  As a driver's: what is submitted is under way, and what is looked for on the local disk is not yet.
 static fetch_ahead_load_t
 s_load (void *user, uint32_t fields)
 {
@@ -361,7 +361,7 @@ s_load (void *user, uint32_t fields)
     bool is_aside = self->options.is_aside && self->options.is_aside (self->options.context, self->now_us),
         is_full = roaring_bitmap_get_cardinality (self->ahead.kept) >= self->options.kept_max;
     return (fetch_ahead_load_t) { .depth = is_aside || is_full? 0: self->options.ahead_depth,
-        .is_away = is_aside, .busy = self->ahead.under_way };
+        .is_away = is_aside, .busy = self->ahead.under_way - self->ahead_looking };
 }
 
 static void
@@ -403,6 +403,9 @@ s_fetch_ahead (simulation_t *self, const action_t *action)
     assert_true (ahead->under_way <= self->options.ahead_depth);
     ahead->reading++;
     ahead->reading_most = ahead->reading > ahead->reading_most? ahead->reading: ahead->reading_most;
+    self->ahead_looking++;
+    assert_true (self->options.fetch_us > AHEAD_LOOK_US);
+    simulation_push (self, (event_t) { .kind = EVENT_LOOKED, .at_us = self->now_us + AHEAD_LOOK_US });
     simulation_push (self, (event_t) { .kind = EVENT_AHEAD, .at_us = self->now_us + self->options.fetch_us,
         .id = action->id, .served = s_served_of (action->dataset) });
 }
@@ -763,6 +766,9 @@ s_happen (simulation_t *self, const event_t *event)
             s_end_source (self, event->version->id, s_unread_rc (self, event->version->id));
         }
         s_fetched (self, event->version);
+        break;
+    case EVENT_LOOKED:
+        self->ahead_looking--;
         break;
     case EVENT_AHEAD:
         s_fetched_ahead (self, event);

@@ -10,11 +10,10 @@
 #include "simulation.h"
 
 enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3,
-    DISKS = 4, SERVED_MAX = 256, AHEAD_WAITING_MAX = 1024 };
+    DISKS = 4, SERVED_MAX = 256, AHEAD_WAITING_MAX = 1024, AHEAD_LOOK_US = 2000 };
 
 typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME,
-    EVENT_AHEAD,
-    EVENT_TICK } event_kind_t;
+    EVENT_AHEAD, EVENT_LOOKED, EVENT_TICK } event_kind_t;
 
 //  A data set; the broker's user.
 typedef struct {
@@ -120,6 +119,7 @@ struct simulation {
     roaring_bitmap_t *ahead_reading, *jobs_reading;     //  samples of which the source is being read
     version_t *ahead_waiting [AHEAD_WAITING_MAX];       //  for what is being read ahead
     size_t ahead_waiting_count;
+    size_t ahead_looking;                               //  of ahead_reading, not submitted yet
     //  a pack
     uint32_t *pack_order, breaks [BREAKS];
     int64_t disk_free_us [DISKS];
