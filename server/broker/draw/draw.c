@@ -380,6 +380,7 @@ draw_start (broker_t *self, job_t *job, int64_t now_ms)
 {
     job_move (job, job->asked.epochs && job->draw.epoch >= job->asked.epochs? JOB_DRAWN: JOB_RUNNING);
     job->draw.start_ms = now_ms;
+    fetch_ahead_begin (job->dataset);
     if (job->state == JOB_DRAWN || job->asked.order != SAMPLER_ORDER_SHARED)
         return;
     int64_t first = INT64_MAX;

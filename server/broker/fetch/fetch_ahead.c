@@ -19,7 +19,7 @@ struct fetch_ahead {
     roaring_bitmap_t *known;            //  ids that are, or were, read; or are kept
     roaring_bitmap_t *to_read;          //  some of them may be needed by no job
     roaring_bitmap_t *reading;          //  no id is in two of the last two
-    bool is_due;                        //  to_read lacks what jobs may need since a join or an epoch's begin
+    bool is_due;                        //  to_read lacks what jobs may need since one began to run, or an epoch
     int64_t rest_until_ms;              //  0: it does not rest
     int64_t pause_ms;                   //  of the next failure; 0: the last read has succeeded
     size_t jobs_most;                   //  reads that jobs had under way lately at the same time

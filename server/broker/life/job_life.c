@@ -10,7 +10,6 @@
 #include "bad.h"
 #include "client_life.h"
 #include "dispatch.h"
-#include "fetch_ahead.h"
 #include "history.h"
 #include "machine.h"
 #include "raw_prefetch.h"
@@ -779,7 +778,6 @@ s_join_made (broker_t *self, const broker_terms_t *join, int64_t now_ms, refusal
     tenant_job_enters (job);
     job->dataset->jobs [job->consumer.sampler_job] = job;
     raw_prefetch_join (self, job, join);
-    fetch_ahead_begin (job->dataset);
     sharing_join (job);
     return job;
 }

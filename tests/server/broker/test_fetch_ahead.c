@@ -242,6 +242,36 @@ test_jobs_that_join_later (void **state)
         s_join_later (test_seed () + round);
 }
 
+//  Guards: what a job needs is read ahead also if it joined while another's data were, and began later.
+static void
+test_a_job_that_begins_later (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (DEPTH, SAMPLES);
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t jobs [] = { s_job (1), s_job (1) };
+    jobs [0].to = SAMPLES / 2;
+    jobs [1].from = SAMPLES / 2;
+    jobs [1].detached = true;
+    int clients [2];
+    for (int index = 0; index < 2; index++)
+        clients [index] = simulation_must_join (simulation, &jobs [index]);
+    simulation_stop (simulation, clients [0]);
+    simulation_run (simulation, 2 * SECOND_US);
+    assert_int_equal (s_kept (simulation), SAMPLES / 2);
+    simulation_attach (simulation, clients [1]);
+    simulation_stop (simulation, clients [1]);
+    simulation_run (simulation, 4 * SECOND_US);
+    assert_int_equal (s_kept (simulation), SAMPLES);
+    for (int index = 0; index < 2; index++)
+        simulation_continue (simulation, clients [index]);
+    simulation_run (simulation, 80 * SECOND_US);
+    for (int index = 0; index < 2; index++)
+        assert_true (simulation_finished (simulation, clients [index]));
+    s_assert_each_once (simulation);
+    simulation_destroy (&simulation);
+}
+
 //  Guards: while the source fails, or the local disk does not answer, nothing more is read ahead; afterwards
 //  it goes on, and no sample is bad.
 static void
@@ -294,6 +324,7 @@ main (void)
         cmocka_unit_test (test_the_room_is_the_bound),
         cmocka_unit_test (test_orders_are_the_same),
         cmocka_unit_test (test_jobs_that_join_later),
+        cmocka_unit_test (test_a_job_that_begins_later),
         cmocka_unit_test (test_it_pauses)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
