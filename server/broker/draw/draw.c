@@ -290,7 +290,7 @@ s_close_epoch (broker_t *self, job_t *job)
         job->draw.opened = 0;
         version_index_epoch_begin (self->version_index, &job->consumer);
         raw_prefetch_epoch_begin (self, job);
-        fetch_ahead_begin (job->dataset);
+        fetch_ahead_begin (job);
     }
     job_mark_delivery (job);                            //  all its rows may be filled already
 }
@@ -380,7 +380,7 @@ draw_start (broker_t *self, job_t *job, int64_t now_ms)
 {
     job_move (job, job->asked.epochs && job->draw.epoch >= job->asked.epochs? JOB_DRAWN: JOB_RUNNING);
     job->draw.start_ms = now_ms;
-    fetch_ahead_begin (job->dataset);
+    fetch_ahead_begin (job);
     if (job->state == JOB_DRAWN || job->asked.order != SAMPLER_ORDER_SHARED)
         return;
     int64_t first = INT64_MAX;

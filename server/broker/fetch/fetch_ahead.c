@@ -1,6 +1,7 @@
 #include "fetch_ahead.h"
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include "action.h"
 #include "job.h"
 #include "sampler.h"
@@ -19,7 +20,8 @@ struct fetch_ahead {
     roaring_bitmap_t *known;            //  ids that are, or were, read; or are kept
     roaring_bitmap_t *to_read;          //  some of them may be needed by no job
     roaring_bitmap_t *reading;          //  no id is in two of the last two
-    bool is_due;                        //  to_read lacks what jobs may need since one began to run, or an epoch
+    bool due [SAMPLER_JOBS_MAX];        //  jobs that began to run, or an epoch: to_read lacks what they need
+    bool is_due;                        //  some job is
     int64_t rest_until_ms;              //  0: it does not rest
     int64_t pause_ms;                   //  of the next failure; 0: the last read has succeeded
     size_t jobs_most;                   //  reads that jobs had under way lately at the same time
@@ -53,10 +55,11 @@ fetch_ahead_destroy (dataset_t *dataset)
 }
 
 void
-fetch_ahead_begin (dataset_t *dataset)
+fetch_ahead_begin (const job_t *job)
 {
-    if (dataset->ahead)
-        dataset->ahead->is_due = true;
+    fetch_ahead_t *self = job->dataset->ahead;
+    if (self)
+        self->due [job->consumer.sampler_job] = self->is_due = true;
 }
 
 size_t
@@ -120,20 +123,37 @@ s_fields_needed (const readers_t *self, uint32_t id)
     return fields;
 }
 
-//  All that is neither known nor being read may have to be read.
+//  Adds what the job needs, and is neither known nor being read.
 static void
-s_renew (dataset_t *dataset)
+s_add_needed (fetch_ahead_t *self, const sampler_t *sampler, uint32_t number)
+{
+    roaring_bitmap_t *needed = sampler_remaining_ids (sampler, number);
+    roaring_bitmap_andnot_inplace (needed, self->known);
+    roaring_bitmap_andnot_inplace (needed, self->reading);
+    roaring_bitmap_andnot_inplace (needed, self->to_read);
+    //  For random_pick without runs, which CRoaring 0.2.66 may make in a union (sampler/tree.c).
+    roaring_bitmap_xor_inplace (self->to_read, needed);
+    roaring_bitmap_free (needed);
+}
+
+//  What others need is in it since they began.
+static void
+s_renew (dataset_t *dataset, const readers_t *readers)
 {
     fetch_ahead_t *self = dataset->ahead;
+    bool is_all_known = roaring_bitmap_get_cardinality (self->known) >= dataset->samples;
+    for (size_t index = 0; !is_all_known && index < readers->count; index++)
+        if (self->due [readers->jobs [index].number])
+            s_add_needed (self, readers->sampler, readers->jobs [index].number);
+    memset (self->due, 0, sizeof self->due);
     self->is_due = false;
-    //  Without runs, for random_pick.  CRoaring 0.2.66 can undo these, which begin a container
-    //  (sampler/demand.c).
-    roaring_bitmap_t *left = xalloc_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
-    roaring_bitmap_remove_run_compression (left);
-    roaring_bitmap_andnot_inplace (left, self->known);
-    roaring_bitmap_andnot_inplace (left, self->reading);
-    roaring_bitmap_free (self->to_read);
-    self->to_read = left;
+}
+
+static void
+s_all_due (fetch_ahead_t *self)
+{
+    memset (self->due, true, sizeof self->due);
+    self->is_due = true;
 }
 
 //  A job that reads further fields: of what is known they are not.
@@ -143,7 +163,7 @@ s_note_fields (fetch_ahead_t *self, uint32_t fields)
     if (!(fields & ~self->fields))
         return;
     self->fields |= fields;
-    self->is_due = true;
+    s_all_due (self);
     self->is_judged = false;
     roaring_bitmap_clear (self->known);
 }
@@ -237,7 +257,7 @@ s_pass_dataset (broker_t *self, dataset_t *dataset, int64_t now_ms)
     s_note_fields (ahead, readers.fields);
     size_t most = s_spare (self, dataset, readers.fields, now_ms);
     if (most > 0 && ahead->is_due)
-        s_renew (dataset);
+        s_renew (dataset, &readers);
     s_read_some (self, dataset, &readers, most, now_ms);
 }
 

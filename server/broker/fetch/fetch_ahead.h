@@ -50,8 +50,8 @@ typedef struct {
 //  A new data set of plain files is kept on the local disk.
 void fetch_ahead_keep (broker_t *self, dataset_t *dataset, const fetch_ahead_driver_t *driver);
 void fetch_ahead_destroy (dataset_t *dataset);
-//  A job has begun to run, or another epoch: there may be more to read.
-void fetch_ahead_begin (dataset_t *dataset);
+//  The job has begun to run, or another epoch: there may be more to read.
+void fetch_ahead_begin (const job_t *job);
 //  The sample's files are read for a job now.
 void fetch_ahead_taken (broker_t *self, dataset_t *dataset, uint32_t id);
 //  Once a turn, after tasks were handed out.

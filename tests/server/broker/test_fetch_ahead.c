@@ -272,6 +272,27 @@ test_a_job_that_begins_later (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Guards: what no job's data hold costs no looks: a job on a small part fills the depth in its first turn.
+static void
+test_a_small_part_fills_the_depth_at_once (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (DEPTH, SAMPLES);
+    options.samples = 100000;
+    options.kept_max = options.samples;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = s_job (1);
+    job.from = 70000;
+    job.to = job.from + SAMPLES;
+    int client = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 500);
+    assert_in_range (simulation_ahead (simulation)->under_way, DEPTH - 2, DEPTH);
+    simulation_run (simulation, 20 * SECOND_US);
+    assert_true (simulation_finished (simulation, client));
+    assert_int_equal (s_kept (simulation), SAMPLES);
+    simulation_destroy (&simulation);
+}
+
 //  Guards: while the source fails, or the local disk does not answer, nothing more is read ahead; afterwards
 //  it goes on, and no sample is bad.
 static void
@@ -325,6 +346,7 @@ main (void)
         cmocka_unit_test (test_orders_are_the_same),
         cmocka_unit_test (test_jobs_that_join_later),
         cmocka_unit_test (test_a_job_that_begins_later),
+        cmocka_unit_test (test_a_small_part_fills_the_depth_at_once),
         cmocka_unit_test (test_it_pauses)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
