@@ -249,6 +249,7 @@ struct broker {
     size_t custom_made;                     //  of all these, the files are read
     size_t slow_out;                        //  slow tasks, of preparing and copying
     size_t fetching;                        //  of preparing: plain files are being read
+    size_t fetching_most;                   //  of fetching, lately: fetch_ahead
     size_t fetched_now;                     //  samples of plain files handed out in this turn
     size_t fetching_bytes;                  //  memory beside the index for these, if there are several data
                                             //  sets

@@ -24,7 +24,6 @@ struct fetch_ahead {
     bool is_due;                        //  some job is
     int64_t rest_until_ms;              //  0: it does not rest
     int64_t pause_ms;                   //  of the next failure; 0: the last read has succeeded
-    size_t jobs_most;                   //  reads that jobs had under way lately at the same time
 };
 
 void
@@ -73,12 +72,13 @@ fetch_ahead_taken (broker_t *self, dataset_t *dataset, uint32_t id)
 {
     fetch_ahead_t *ahead = dataset->ahead;
     self->fetched_now++;
+    //  Jobs of another data set may read on the same device.
+    if (self->fetching >= self->fetching_most)
+        self->fetching_most = self->fetching + 1;
     if (!ahead)
         return;
     roaring_bitmap_add (ahead->known, id);
     roaring_bitmap_remove (ahead->to_read, id);
-    if (dataset->fetching >= ahead->jobs_most)
-        ahead->jobs_most = dataset->fetching + 1;
 }
 
 //  ---- what is read
@@ -236,9 +236,9 @@ s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
     //  The driver has not submitted yet what was handed out in this turn; of earlier turns, what waits for its
     //  look at the local disk.
     size_t own = reading + dataset->fetching, taken = load.busy + self->fetched_now,
-        kept = ahead->jobs_most < load.depth / 2? ahead->jobs_most: load.depth / 2;
+        kept = self->fetching_most < load.depth / 2? self->fetching_most: load.depth / 2;
     taken = own > taken? own: taken;
-    taken += kept > dataset->fetching? kept - dataset->fetching: 0;
+    taken += kept > self->fetching? kept - self->fetching: 0;
     size_t most = load.depth > taken? load.depth - taken: 0;
     return most < FETCH_AHEAD_MAX - reading? most: FETCH_AHEAD_MAX - reading;
 }
@@ -296,8 +296,8 @@ fetch_ahead_done (broker_t *self, dataset_t *dataset, uint32_t id, fetch_ahead_r
     }
     if (result == FETCH_AHEAD_READ)
         ahead->pause_ms = 0;
-    if (dataset->fetching == 0 && ahead->jobs_most > 0)
-        ahead->jobs_most--;
+    if (self->fetching == 0 && self->fetching_most > 0)
+        self->fetching_most--;
     roaring_bitmap_add (ahead->known, id);
 }
 

@@ -15,7 +15,8 @@
  *
  *  A job's own read comes first.  Devices read in the order of submission.  So a place is left free for each
  *  read that jobs have had under way at the same time lately, up to half of all: then the next batch's reads
- *  begin at once.  While jobs pause, these places are given up one by one.
+ *  begin at once.  Jobs of all data sets count, which may be on one device.  While jobs pause, these places
+ *  are given up one by one.
  *  What is being read ahead when a job wants it is not read twice: the driver waits for it.
  *
  *  failure modes:  none to a job.  A read that fails counts nowhere, and reading ahead pauses, then tries

@@ -293,6 +293,32 @@ test_a_small_part_fills_the_depth_at_once (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Guards: another data set's jobs that pause find places left free, too.
+static void
+test_other_data_sets_have_places (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (DEPTH, SAMPLES);
+    options.cache_versions = 5000;
+    simulation_t *simulation = simulation_new (&options);
+    assert_int_equal (simulation_add_dataset (simulation, "other", false, true), 1);
+    simulated_job_t jobs [] = { s_job (1), s_job (1) };
+    jobs [0].dataset = "other";
+    jobs [1].batch_size = jobs [1].slots = 1;
+    int other = simulation_must_join (simulation, &jobs [0]);
+    simulation_run (simulation, SECOND_US / 5);
+    simulation_stop (simulation, other);
+    simulation_run (simulation, SECOND_US);
+    int client = simulation_must_join (simulation, &jobs [1]);
+    simulation_run (simulation, simulation_now_us (simulation) + 500);
+    //  It had at least so many under way: each data set has a part of the memory for that.
+    assert_in_range (simulation_ahead (simulation)->under_way, DEPTH / 2, DEPTH - SLOTS * BATCH / 2);
+    simulation_continue (simulation, other);
+    simulation_run (simulation, 90 * SECOND_US);
+    assert_true (simulation_finished (simulation, client) && simulation_finished (simulation, other));
+    simulation_destroy (&simulation);
+}
+
 //  Guards: while the source fails, or the local disk does not answer, nothing more is read ahead; afterwards
 //  it goes on, and no sample is bad.
 static void
@@ -347,6 +373,7 @@ main (void)
         cmocka_unit_test (test_jobs_that_join_later),
         cmocka_unit_test (test_a_job_that_begins_later),
         cmocka_unit_test (test_a_small_part_fills_the_depth_at_once),
+        cmocka_unit_test (test_other_data_sets_have_places),
         cmocka_unit_test (test_it_pauses)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
