@@ -30,6 +30,7 @@ typedef struct ahead_read {
     bool is_reading;                        //  the files are known, and are being read
     task_t *waiting;
     int rc;                                 //  of the first that failed
+    bool is_of_source;                      //  the source gave some of it, rather than the local disk or pins
 } ahead_read_t;
 
 struct ahead_reads {
@@ -315,9 +316,10 @@ ahead_reads_take (ahead_reads_t *self, reader_request_t *request, int64_t now_ms
     self->options.count (objects, request);
     objects->ahead_bytes += request->read_bytes;
     read->rc = read->rc? read->rc: request->rc;
+    read->is_of_source = read->is_of_source || request->read_bytes > 0;
     if (--read->unread > 0)
         return true;
-    objects->ahead_samples += read->rc == 0;
+    objects->ahead_samples += read->rc == 0 && read->is_of_source;
     //  A file at fault is left to the jobs' own reads (patience.h).
     patience_kind_t kind = patience_kind (read->rc);
     s_end (self, read, kind == PATIENCE_NONE? FETCH_AHEAD_READ: kind == PATIENCE_PASSING
