@@ -13,6 +13,9 @@
  *         |           +--------> to read         failed, no room: later, after a pause
  *         +--> known                             a job reads it by itself
  *
+ *  A sample is known by its id, whichever of its fields were read.  A job that asks for a further field makes
+ *  all unknown again; what is kept of these samples is found by a look, and not read again.
+ *
  *  A job's own read comes first.  Devices read in the order of submission.  So a place is left free for each
  *  read that jobs have had under way at the same time lately, up to half of all: then the next batch's reads
  *  begin at once.  Jobs of all data sets count, which may be on one device.  While jobs pause, these places
