@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "dataset.h"
+#include "machine.h"
 #include "patience.h"
 #include "pool.h"
 
 enum {
+    MEMORY_PART = 16,
     //  What the cache needs beside the files: blocks of checksums and maps, of each file some.
     ROOM_LEAST_BYTES = 1024 * 1024, ROOM_A_FILE_BYTES = 4 * BLOCK_CACHE_BLOCK_BYTES
 };
@@ -39,7 +41,7 @@ struct ahead_reads {
     ahead_read_t *all, *free;
     size_t count;                           //  under way
     uint64_t room_bytes;
-    size_t bytes;
+    size_t bytes, bytes_most;
     bool is_stopped;
 };
 
@@ -76,6 +78,13 @@ s_look (void *context, void *task)
 
 //  ---- life
 
+size_t
+ahead_reads_bytes_most (uint64_t machine_bytes)
+{
+    return machine_bytes / MEMORY_PART < AHEAD_READS_BYTES? (size_t) machine_bytes / MEMORY_PART:
+        AHEAD_READS_BYTES;
+}
+
 ahead_reads_t *
 ahead_reads_new (const ahead_reads_options_t *options)
 {
@@ -83,6 +92,7 @@ ahead_reads_new (const ahead_reads_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
+    self->bytes_most = ahead_reads_bytes_most (machine_memory_bytes (""));
     self->all = calloc (AHEAD_READS_MAX, sizeof *self->all);
     pool_options_t looking = { .name = "tureen-ahead", .threads = 1, .tasks_max = AHEAD_READS_MAX,
         .work = s_look };
@@ -176,7 +186,8 @@ ahead_reads_begin (ahead_reads_t *self, dataset_t *dataset, uint32_t id, uint32_
             bytes += file;
             room += block_data_next (0, file) + ROOM_A_FILE_BYTES;
         }
-    if (!read || is_large || self->is_stopped || self->bytes + bytes > AHEAD_READS_BYTES) {
+    is_large = is_large || bytes > self->bytes_most;
+    if (!read || is_large || self->is_stopped || self->bytes + bytes > self->bytes_most) {
         fetch_ahead_done (self->options.broker, dataset, id, is_large? FETCH_AHEAD_KEPT:
             FETCH_AHEAD_BUSY, 0);
         return;

@@ -9,8 +9,8 @@
  *  failure modes:  a read that fails, for any reason: tasks that wait read by themselves.
  *  on close:       ahead_reads_stop, after the devices are stopped; what is under way comes back undone.
  *
- *  Memory: the files of at most AHEAD_READS_BYTES, and none that is larger than AHEAD_READS_FILE_BYTES: its
- *  bytes take longer than the latency that this hides.
+ *  Memory: the files of at most ahead_reads_bytes_most, and none that is larger than AHEAD_READS_FILE_BYTES:
+ *  its bytes take longer than the latency that this hides.
  *  Owner: the broker's thread.
  */
 #ifndef AHEAD_READS_H
@@ -27,6 +27,9 @@ typedef struct ahead_reads ahead_reads_t;
 //  Samples of all data sets, of each FETCH_AHEAD_MAX at most.
 enum { AHEAD_READS_MAX = 2 * FETCH_AHEAD_MAX };
 enum { AHEAD_READS_BYTES = 128 * 1024 * 1024, AHEAD_READS_FILE_BYTES = 4 * 1024 * 1024 };
+
+//  Of a machine, or container, with so much memory.
+size_t ahead_reads_bytes_most (uint64_t machine_bytes);
 
 typedef struct {
     broker_t *broker;

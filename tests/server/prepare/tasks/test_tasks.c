@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 #include <cmocka.h>
+#include "ahead_reads.h"
 #include "clock.h"
 #include "job.h"
 #include "pool.h"
@@ -846,6 +847,17 @@ test_the_end_waits_for_no_stage (void **state)
     }
 }
 
+//  Guards: on a small machine what is read ahead has a small part of the memory.
+static void
+test_what_is_read_ahead_has_a_part_of_the_memory (void **state)
+{
+    (void) state;
+    const uint64_t mib = 1 << 20;
+    assert_int_equal (ahead_reads_bytes_most (512 * mib), 32 * mib);
+    assert_int_equal (ahead_reads_bytes_most (2048 * mib), AHEAD_READS_BYTES);
+    assert_int_equal (ahead_reads_bytes_most (UINT64_MAX), AHEAD_READS_BYTES);
+}
+
 int
 main (void)
 {
@@ -874,6 +886,7 @@ main (void)
         cmocka_unit_test (test_long_tasks_are_told),
         cmocka_unit_test (test_long_tasks_of_others_are_not_told),
         cmocka_unit_test (test_long_tasks_of_two_tenants),
+        cmocka_unit_test (test_what_is_read_ahead_has_a_part_of_the_memory),
         cmocka_unit_test (test_the_end_waits_for_no_stage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
