@@ -476,16 +476,6 @@ demand_copy_remaining (const demand_t *self, const uint32_t *pieces, size_t coun
         s_copy_set (self->remaining, pieces, count, bits);
 }
 
-roaring_bitmap_t *
-demand_remaining_ids (const demand_t *self)
-{
-    roaring_bitmap_t *ids = xalloc_memory (self->history? roaring_bitmap_create ():
-        roaring_bitmap_copy (self->remaining));
-    if (self->history)
-        history_add_remaining (self->history, ids);
-    return ids;
-}
-
 bool
 demand_list_remaining (const demand_t *self, uint32_t *ids, size_t max, size_t *count_p)
 {

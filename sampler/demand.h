@@ -49,8 +49,6 @@ bool demand_has_parts (const demand_t *self);
 //  DEMAND_PIECE * pieces [index] + b.
 enum { DEMAND_PIECE = 8 };
 void demand_copy_remaining (const demand_t *self, const uint32_t *pieces, size_t count, uint8_t *bits);
-//  All that remain: a new set, not run-compressed.
-roaring_bitmap_t *demand_remaining_ids (const demand_t *self);
 //  The ids that remain, in any order, if there are at most max and they are found quickly; else false.
 bool demand_list_remaining (const demand_t *self, uint32_t *ids, size_t max, size_t *count_p);
 //  Cuts the data, which are not empty, into parts of equally many ids, or where that takes long into equally

@@ -281,23 +281,6 @@ history_remaining (const history_t *self)
 }
 
 void
-history_add_remaining (const history_t *self, roaring_bitmap_t *ids)
-{
-    enum { SOME = 1024 };
-    uint32_t some [SOME], few = 0;
-    size_t count = self->sparse? self->sparse_count: self->span;
-    for (size_t index = 0; self->remaining > 0 && index < count; index++) {
-        uint32_t id = self->sparse? self->sparse [index]: self->low + (uint32_t) index;
-        if (history_needs (self, id))
-            some [few++] = id;
-        if (few == SOME || index + 1 == count) {
-            roaring_bitmap_add_many (ids, few, some);
-            few = 0;
-        }
-    }
-}
-
-void
 history_each (const history_t *self, void (*visit) (void *context, uint32_t id), void *context)
 {
     size_t count = self->sparse? self->sparse_count: self->span;

@@ -101,8 +101,6 @@ void history_drop (history_t *self, uint32_t id);
 //  All the data remain again.  What was left out of the last epoch counts as its end.
 void history_epoch_begin (history_t *self);
 
-//  Adds what remains to ids.
-void history_add_remaining (const history_t *self, roaring_bitmap_t *ids);
 //  Calls visit for each sample of the data, ascending.
 void history_each (const history_t *self, void (*visit) (void *context, uint32_t id), void *context);
 //  Aborts at the first invariant that does not hold.

@@ -241,12 +241,6 @@ sampler_epoch_samples (const sampler_t *self, uint32_t job)
     return demand_epoch_count (s_demand (self, job));
 }
 
-roaring_bitmap_t *
-sampler_remaining_ids (const sampler_t *self, uint32_t job)
-{
-    return demand_remaining_ids (s_demand (self, job));
-}
-
 bool
 sampler_needs (const sampler_t *self, uint32_t job, uint32_t id)
 {

@@ -104,8 +104,6 @@ void sampler_leave (sampler_t *self, uint32_t job);
 uint64_t sampler_remaining (const sampler_t *self, uint32_t job);
 //  Samples of one whole epoch of this job, dropped ones left out (LIST: with repeats), over all nodes.
 uint64_t sampler_epoch_samples (const sampler_t *self, uint32_t job);
-//  Which these are: a new set, not run-compressed.
-roaring_bitmap_t *sampler_remaining_ids (const sampler_t *self, uint32_t job);
 //  Whether the job will still draw id in its present epoch.
 bool sampler_needs (const sampler_t *self, uint32_t job, uint32_t id);
 //  Whether it will draw id in the next one, if there is one.

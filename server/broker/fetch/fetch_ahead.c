@@ -123,11 +123,26 @@ s_fields_needed (const readers_t *self, uint32_t id)
     return fields;
 }
 
+typedef struct {
+    const sampler_t *sampler;
+    uint32_t job;
+    roaring_bitmap_t *ids;
+} needed_t;
+
+static void
+s_find_needed (void *context, uint32_t id)
+{
+    const needed_t *self = context;
+    if (sampler_needs (self->sampler, self->job, id))
+        roaring_bitmap_add (self->ids, id);
+}
+
 //  Adds what the job needs, and is neither known nor being read.
 static void
 s_add_needed (fetch_ahead_t *self, const sampler_t *sampler, uint32_t number)
 {
-    roaring_bitmap_t *needed = sampler_remaining_ids (sampler, number);
+    roaring_bitmap_t *needed = xalloc_memory (roaring_bitmap_create ());
+    sampler_each (sampler, number, s_find_needed, &(needed_t) { sampler, number, needed });
     roaring_bitmap_andnot_inplace (needed, self->known);
     roaring_bitmap_andnot_inplace (needed, self->reading);
     roaring_bitmap_andnot_inplace (needed, self->to_read);
@@ -149,13 +164,6 @@ s_renew (dataset_t *dataset, const readers_t *readers)
     self->is_due = false;
 }
 
-static void
-s_all_due (fetch_ahead_t *self)
-{
-    memset (self->due, true, sizeof self->due);
-    self->is_due = true;
-}
-
 //  A job that reads further fields: of what is known they are not.
 static void
 s_note_fields (fetch_ahead_t *self, uint32_t fields)
@@ -163,7 +171,8 @@ s_note_fields (fetch_ahead_t *self, uint32_t fields)
     if (!(fields & ~self->fields))
         return;
     self->fields |= fields;
-    s_all_due (self);
+    memset (self->due, true, sizeof self->due);
+    self->is_due = true;
     self->is_judged = false;
     roaring_bitmap_clear (self->known);
 }
@@ -233,8 +242,8 @@ s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
         return 0;
     if (ahead->pause_ms > 0)
         return reading == 0? 1: 0;
-    //  The driver has not submitted yet what was handed out in this turn; of earlier turns, what waits for its
-    //  look at the local disk.
+    //  The driver has not submitted yet what was handed out in this turn; nor what waits for its look at the
+    //  local disk.
     size_t own = reading + dataset->fetching, taken = load.busy + self->fetched_now,
         kept = self->fetching_most < load.depth / 2? self->fetching_most: load.depth / 2;
     taken = own > taken? own: taken;
