@@ -224,7 +224,7 @@ test_all_of_a_task_and_of_its_answer (void **state)
             task->wire = (wire_work_task_t) { .seed = 21, .round = 22, .id = 23, .occurrence = 24, .files = 2,
                 .warnings_max = 25, .flags = more? WIRE_WORK_LEARN: 0, .rows_bytes = 4,
                 .sizes = { FILE_BYTES, FILE_BYTES } };
-            s_decoder.status = outcomes [index].status;
+            s_decoder.status = (int) outcomes [index].status;
             s_decoder.file = 1;
             s_decoder.is_clipped = more;
             s_decoder.rows = "learned";
