@@ -953,8 +953,10 @@ static void
 s_leave_late (tasks_t *self, range_t *range)
 {
     int state = RANGE_OUT;
+    if (!range->is_out)
+        return;
     dataset_source_hang_t *hang = &range->source->hang;
-    if (!range->is_out || self->now_ms < hang->moved_ms + HANG_MS
+    if (self->now_ms < hang->moved_ms + HANG_MS
     ||  !atomic_compare_exchange_strong (&range->state, &state, RANGE_LATE))
         return;
     hang->late++;

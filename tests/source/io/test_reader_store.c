@@ -349,9 +349,10 @@ test_cancelled_while_the_depth_is_waited_for (void **state)
     assert_int_equal (s_finish (world), TOGETHER);
     assert_int_equal (s_store.count, 0);
     s_store.is_held = false;
+    s_free (items, TOGETHER);
     s_submit (world, &items [0], 1, 100, 6 * UNIT);
     assert_int_equal (s_finish (world), 0);
-    s_free (items, TOGETHER);
+    s_free (items, 1);
 }
 
 //  Guards: when the local disk hangs all comes from the store, and what the disk gives later, here the wrong
