@@ -148,7 +148,9 @@ class Shown(SystemTest):
         with open(os.path.join(harness.SOURCE, "share", "prometheus", "alerts.yml")) as file:
             asked |= set(re.findall(r"tureen_[a-z_]+", file.read()))
         with open(os.path.join(harness.SOURCE, "server", "http", "metrics.c")) as file:
-            there = set(re.findall(r'"([a-z_]+)", (?:true|false|"histogram"|"counter"|"gauge")', file.read()))
+            text = file.read()
+        there = set(re.findall(r'(?:GAUGE|COUNTER)(?:_BY)? \("([a-z_]+)"', text))
+        there |= set(re.findall(r'"([a-z_]+)", (?:true|false|"histogram"|"counter"|"gauge")', text))
         self.assertGreater(len(asked), 15)
         for name in asked:
             self.assertIn(re.sub("_(total|bucket|sum|count)$", "", name[len("tureen_"):]), there)
