@@ -74,13 +74,12 @@ pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted)
 size_t
 pieces_raw_least (const dataset_source_t *source, const options_dataset_t *wanted)
 {
+    //  The source may not have it yet.
+    const pack_t *pack = catalogue_pack (source->catalogue);
     size_t largest = 0;
-    for (uint32_t id = 0; id < catalogue_samples (source->catalogue); id++) {
-        size_t bytes = s_sample_bytes ((void *) source, id);
-        largest = bytes > largest? bytes: largest;
-    }
-    return budget_raw_least (largest,
-        pieces_tier (wanted) == RAW_REDOX? pack_chunk_samples (source->pack): 1);
+    for (uint32_t id = 0; id < pack_samples (pack); id++)
+        largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;
+    return budget_raw_least (largest, pieces_tier (wanted) == RAW_REDOX? pack_chunk_samples (pack): 1);
 }
 
 static uint32_t

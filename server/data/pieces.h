@@ -15,7 +15,7 @@ raw_policy_t pieces_tier (const options_dataset_t *wanted);
 bool pieces_may_come (const dataset_source_t *source, const options_dataset_t *wanted);
 //  Why a folder cannot be read as it was asked for, the caller's; NULL: it can.
 char *pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted);
-//  Of memory for mixing, for the largest sample of what is read in pieces.
+//  Of memory for mixing, for the largest sample of a pack.
 size_t pieces_raw_least (const dataset_source_t *source, const options_dataset_t *wanted);
 //  Of one read of several samples, at most.
 size_t pieces_read_bytes (const options_t *options);
