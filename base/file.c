@@ -107,6 +107,21 @@ file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p)
     return 0;
 }
 
+size_t
+file_read_at (int fd, void *memory, size_t bytes, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t count = pread (fd, (char *) memory + done, bytes - done, (off_t) (offset + done));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            break;
+        done += (size_t) count;
+    }
+    return done;
+}
+
 const char *
 file_error (int error)
 {

@@ -5,6 +5,7 @@
 #define FILE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 //  ---- read: a regular file; or a pipe that is open already and has no name, as the shell's <(COMMAND) gives
@@ -17,6 +18,9 @@ FILE *file_stream (const char *path);
 //  The whole file, malloc'ed, with a zero behind it that does not count.  0; or -errno, -EFBIG with more than
 //  bytes_max.
 int file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p);
+//  How many bytes from `offset` on could be read: fewer at the file's end, or where a read fails (errno).  0
+//  in errno beforehand tells which.
+size_t file_read_at (int fd, void *memory, size_t bytes, uint64_t offset);
 //  What -errno or errno of these means: "is no regular file", or what the system says.
 const char *file_error (int error);
 

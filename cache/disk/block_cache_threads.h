@@ -28,7 +28,7 @@ struct block_cache;
 struct block_data;
 
 enum {
-    BLOCK_CACHE_THREADS_MAX = 32,       //  so many reads of the disk are under way at once
+    BLOCK_CACHE_THREADS_MAX = 32,       //  at most; each has one read of the disk under way
     BLOCK_CACHE_SLICE_MS = 100,
     BLOCK_CACHE_PATIENCE = 20,          //  slices that a request may take
     BLOCK_CACHE_UNITS_MAX = 256
@@ -98,11 +98,12 @@ block_cache_job_t *block_cache_threads_copy (const block_cache_request_t *reques
 void block_cache_threads_free (block_cache_job_t *job);
 //  False: the cache is aside, and it stays the caller's.
 bool block_cache_threads_begin (block_cache_threads_t *self, block_cache_job_t *job);
-//  The caller goes on without it, after so many slices.  False: it has ended, and is the caller's.
+//  After so many slices of waiting the caller goes on without the job.  False: the job has ended, and is
+//  the caller's.
 bool block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices);
 //  What is in the request's memory comes into this.
 void block_cache_threads_take_over (const block_cache_request_t *request, uint8_t *memory);
-//  A caller has waited for so many slices while nothing ended.
+//  A caller has waited for so many slices, in which no job ended.
 void block_cache_threads_count_lost (block_cache_threads_t *self, double slices);
 uint32_t block_cache_threads_slice_ms (block_cache_threads_t *self);
 

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "file.h"
 #include "transfers.h"
 
 enum {
@@ -78,22 +79,6 @@ s_unit_bytes (const block_cache_request_t *request, size_t index)
     return index + 1 < request->count? UNIT: request->bytes - index * UNIT;
 }
 
-//  How many of the bytes can be read, from the first one on.
-static size_t
-s_read (int descriptor, void *memory, size_t bytes, off_t offset)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        done += (size_t) count;
-    }
-    return done;
-}
-
 //  Whether all of it lies in the page cache: the disk is not asked, and may hang.
 static bool
 s_read_from_memory (int descriptor, void *memory, size_t bytes, off_t offset)
@@ -120,7 +105,8 @@ static bool
 s_read_sums (const block_data_t *self, block_cache_request_t *request)
 {
     size_t bytes = request->count * sizeof (uint32_t);
-    return s_read (self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
+    uint64_t offset = (uint64_t) s_sum_offset (request->first);
+    return file_read_at (self->sums, request->sums, bytes, offset) == bytes;
 }
 
 static int
@@ -454,7 +440,7 @@ s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, 
     uint32_t now;
     bool is_here = pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
     bool is_good = is_here
-        && s_read (self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
+        && file_read_at (self->data, memory, bytes, unit * UNIT) == bytes
         && s_sum (unit, request->owner, memory, bytes) == sum;
     if (is_here && !is_good && !request->owner) {
         s_drop (self, unit, 1);
@@ -472,8 +458,8 @@ s_read_run (block_cache_request_t *request, size_t from, size_t to)
     if (from == to)
         return;
     size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (request, to - 1), done = begin
-        + s_read (request->data->data, request->memory + begin, end - begin,
-            (off_t) (request->first * UNIT + begin));
+        + file_read_at (request->data->data, request->memory + begin, end - begin,
+            request->first * UNIT + begin);
     for (size_t index = from; index < to; index++) {
         size_t bytes = s_unit_bytes (request, index);
         uint64_t unit = request->first + index;
@@ -672,7 +658,7 @@ s_work_lend (block_cache_request_t *request)
     for (size_t index = 0; index < request->count; index++)
         if (!request->sums [index])
             return;
-    if (s_read (self->data, request->memory, request->bytes, (off_t) (request->first * UNIT))
+    if (file_read_at (self->data, request->memory, request->bytes, request->first * UNIT)
         < request->bytes)
         return;
     block_cache_request_t now = *request;
@@ -883,7 +869,7 @@ s_disown (block_cache_request_t *request)
         size_t bytes = s_unit_bytes (request, index);
         bool is_own = request->sums [index] && request->sums [index] == s_sum (unit, request->owner, memory,
             bytes);
-        bool is_good = is_own && s_read (self->data, here, bytes, (off_t) (unit * UNIT)) == bytes
+        bool is_good = is_own && file_read_at (self->data, here, bytes, unit * UNIT) == bytes
             && memcmp (here, memory, bytes) == 0;
         if (is_own && !is_good)
             block_cache_found_damage (self->cache);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "block_data.h"
+#include "file.h"
 
 enum { UNIT = BLOCK_DATA_UNIT_BYTES, CHUNK = BLOCK_CACHE_UNITS_MAX, HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES };
 
@@ -21,27 +22,12 @@ s_open_file (const block_cache_t *cache, const char *key, const char *file, int 
     return descriptor < 0? -errno: descriptor;
 }
 
-//  How many of the bytes can be read, from the first one on.
-static size_t
-s_read (int descriptor, void *memory, size_t bytes, uint64_t offset)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, (off_t) (offset + done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        done += (size_t) count;
-    }
-    return done;
-}
-
 //  The checksums of units from `first` on; how many there are.
 static size_t
 s_read_sums (int descriptor, uint64_t first, uint32_t sums [CHUNK])
 {
-    return s_read (descriptor, sums, CHUNK * sizeof *sums, HEAD_BYTES + first * sizeof *sums) / sizeof *sums;
+    uint64_t offset = HEAD_BYTES + first * sizeof *sums;
+    return file_read_at (descriptor, sums, CHUNK * sizeof *sums, offset) / sizeof *sums;
 }
 
 
@@ -215,7 +201,7 @@ s_matches_shorter (uint64_t unit, uint32_t sum, const uint8_t *memory)
     return false;
 }
 
-//  `file`: s_file's, with so many bytes of the unit.
+//  Whether the unit has this checksum, if it has `bytes` bytes and is of the file that s_file says.
 static bool
 s_matches (const checker_t *self, const block_folder_file_t *file, size_t bytes, uint64_t unit, uint32_t sum,
     const uint8_t *memory)
@@ -243,10 +229,11 @@ s_judge (checker_t *self, uint64_t unit, const block_folder_file_t *file, size_t
     int rc = block_cache_begin (self->cache, true);
     if (rc)
         return rc;
-    bool is_here = s_read (self->sums, &sum, sizeof sum, HEAD_BYTES + unit * sizeof sum) == sizeof sum && sum;
+    uint64_t place = HEAD_BYTES + unit * sizeof sum;
+    bool is_here = file_read_at (self->sums, &sum, sizeof sum, place) == sizeof sum && sum;
     //  The file ends with the last object.
     errno = 0;
-    bool is_read = is_here && (s_read (self->data, memory, UNIT, unit * UNIT) > 0 || errno == 0);
+    bool is_read = is_here && (file_read_at (self->data, memory, UNIT, unit * UNIT) > 0 || errno == 0);
     if (is_here && self->files && !file) {
         self->check->unowned++;
         if (!self->is_open)
@@ -265,7 +252,7 @@ static int
 s_check_chunk (checker_t *self, uint64_t first, const uint32_t *sums, size_t count, uint8_t *memory)
 {
     memset (memory, 0, (size_t) count * UNIT);
-    s_read (self->data, memory, (size_t) count * UNIT, first * UNIT);
+    file_read_at (self->data, memory, (size_t) count * UNIT, first * UNIT);
     for (size_t index = 0; index < count; index++) {
         uint64_t unit = first + index;
         size_t bytes = UNIT;
@@ -325,7 +312,7 @@ s_has_no_owners (const checker_t *self)
             if (!sums [index])
                 continue;
             memset (memory, 0, sizeof memory);
-            s_read (self->data, memory, UNIT, (first + index) * UNIT);
+            file_read_at (self->data, memory, UNIT, (first + index) * UNIT);
             if (s_matches (self, NULL, UNIT, first + index, sums [index], memory))
                 return true;
             looks++;

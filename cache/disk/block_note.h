@@ -35,7 +35,7 @@ typedef struct {
     char name [BLOCK_NOTE_NAME_BYTES];  //  the path or the address that it comes from, cut if it is longer
 } block_note_t;
 
-//  False: there is none, or it is damaged; then all of *note is zero.
+//  False: the data set has no note, or a damaged one; then all of *note is zero.
 bool block_note_read (int sums, block_note_t *note);
 //  Keeps made_s of the note that is there, and writes nothing if that is the same.  0 or -errno.
 int block_note_write (int sums, const block_note_t *note);

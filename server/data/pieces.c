@@ -72,10 +72,8 @@ pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted)
 }
 
 size_t
-pieces_raw_least (const dataset_source_t *source, const options_dataset_t *wanted)
+pieces_raw_least (const pack_t *pack, const options_dataset_t *wanted)
 {
-    //  The source may not have it yet.
-    const pack_t *pack = catalogue_pack (source->catalogue);
     size_t largest = 0;
     for (uint32_t id = 0; id < pack_samples (pack); id++)
         largest = pack_sample_bytes (pack, id) > largest? pack_sample_bytes (pack, id): largest;

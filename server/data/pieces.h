@@ -16,7 +16,7 @@ bool pieces_may_come (const dataset_source_t *source, const options_dataset_t *w
 //  Why a folder cannot be read as it was asked for, the caller's; NULL: it can.
 char *pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted);
 //  Of memory for mixing, for the largest sample of a pack.
-size_t pieces_raw_least (const dataset_source_t *source, const options_dataset_t *wanted);
+size_t pieces_raw_least (const pack_t *pack, const options_dataset_t *wanted);
 //  Of one read of several samples, at most.
 size_t pieces_read_bytes (const options_t *options);
 //  With what the source knows of its pack, or of its copy: volumes and breaks.

@@ -594,7 +594,7 @@ s_add_size (served_t *served, served_sizes_t *sizes)
     //  Memory is divided once: also for what will be read in pieces later.
     bool has_pieces = pack || pieces_may_come (&served->source, &served->wanted);
     //  A folder is read file by file where that is too little (pieces_place_copy).
-    size_t raw_least = pack? pieces_raw_least (&served->source, &served->wanted): 0;
+    size_t raw_least = pack? pieces_raw_least (pack, &served->wanted): 0;
     s_measure (served);
     sizes->bytes += served->bytes;
     sizes->pack_bytes += has_pieces? served->bytes: 0;
