@@ -34,36 +34,32 @@ pieces_tier (const options_dataset_t *wanted)
     return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
 }
 
-//  A folder of one field that is kept.
-static bool
-s_is_kept (const dataset_source_t *source)
+//  Where a folder of one field is kept.  NULL: it is not, or is none; or it would be, if the local disk
+//  answered, or had room: *rc_p has the error then.
+static const block_data_t *
+s_blocks (const dataset_source_t *source, int *rc_p)
 {
-    int rc;
-    return !source->pack && catalogue_fields (source->catalogue) == 1
-        && !catalogue_store (source->catalogue, 0)
-        && catalogue_blocks (source->catalogue, 0, &rc);
-}
-
-//  The same; or it would be, if the local disk answered, or had room.
-static bool
-s_is_to_be_kept (const dataset_source_t *source)
-{
-    int rc = 0;
-    return !source->pack && catalogue_fields (source->catalogue) == 1
-        && !catalogue_store (source->catalogue, 0)
-        && (catalogue_blocks (source->catalogue, 0, &rc) || (rc && rc != -CATALOGUE_NOT_KEPT));
+    *rc_p = 0;
+    if (source->pack || catalogue_fields (source->catalogue) != 1 || catalogue_store (source->catalogue, 0))
+        return NULL;
+    const block_data_t *blocks = catalogue_blocks (source->catalogue, 0, rc_p);
+    if (*rc_p == -CATALOGUE_NOT_KEPT)
+        *rc_p = 0;
+    return blocks;
 }
 
 bool
 pieces_may_come (const dataset_source_t *source, const options_dataset_t *wanted)
 {
-    return s_is_kept (source) && pieces_tier (wanted) == RAW_STREAM;
+    int rc;
+    return s_blocks (source, &rc) && pieces_tier (wanted) == RAW_STREAM;
 }
 
 char *
 pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted)
 {
-    bool is_kept = s_is_to_be_kept (source);
+    int rc;
+    bool is_kept = s_blocks (source, &rc) || rc;
     if (!(wanted->tier || wanted->piece) || (is_kept && pieces_tier (wanted) != RAW_REDOX))
         return NULL;
     return xalloc_text ("data set '%s': %s, this is a folder of files: make a pack of it with `tureen pack "
