@@ -111,6 +111,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_busy;
+    size_t waiting;                     //  threads that wait for something to do
 } s_system = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void
@@ -125,12 +126,28 @@ s_set_busy (bool is_busy)
 int __real_pthread_cond_wait (pthread_cond_t *changed, pthread_mutex_t *lock);
 int __wrap_pthread_cond_wait (pthread_cond_t *changed, pthread_mutex_t *lock);
 
+//  Until the first thread waits, the cache starts a second one for the first request; that one could begin
+//  at any time, also while the system is busy.
+static void
+s_wait_for_thread (void)
+{
+    pthread_mutex_lock (&s_system.lock);
+    while (s_system.waiting == 0)
+        __real_pthread_cond_wait (&s_system.changed, &s_system.lock);
+    pthread_mutex_unlock (&s_system.lock);
+}
+
 int
 __wrap_pthread_cond_wait (pthread_cond_t *changed, pthread_mutex_t *lock)
 {
+    pthread_mutex_lock (&s_system.lock);
+    s_system.waiting++;
+    pthread_cond_broadcast (&s_system.changed);
+    pthread_mutex_unlock (&s_system.lock);
     int rc = __real_pthread_cond_wait (changed, lock);
     pthread_mutex_unlock (lock);
     pthread_mutex_lock (&s_system.lock);
+    s_system.waiting--;
     while (s_system.is_busy)
         __real_pthread_cond_wait (&s_system.changed, &s_system.lock);
     pthread_mutex_unlock (&s_system.lock);
@@ -148,6 +165,7 @@ s_open (world_t *world, uint32_t slice_ms)
     block_data_key_t key = { { 0, 0 } };
     block_cache_threads_t *threads = block_cache_threads_new ();
     assert_non_null (threads);
+    s_wait_for_thread ();
     block_cache_threads_set_slice (threads, slice_ms);
     snprintf (folder, sizeof folder, "%s/cache", world->scratch.path);
     block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
@@ -175,6 +193,8 @@ static int
 s_end (void **state)
 {
     world_t *world = *state;
+    s_set_hanging (false);              //  a test that failed has not said so
+    s_set_busy (false);
     block_data_close (&world->data);
     block_cache_close (&world->cache);
     return scratch_end (&world->scratch)? 0: -1;
