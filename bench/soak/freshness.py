@@ -31,11 +31,13 @@ WORKERS = 2
 CACHE_LEAST = (WORKERS + 1) * 224 * 224 * 3     # that a server starts with
 CACHES = (0.005, 0.02, 0.1, 0.27, 1.0, 3.0)     # parts of all prepared samples
 LAGS = 6
+DISK_BYTES = 1 << 30            # more than any of the folders
 T5H5_LEAST, T5H5_MOST = 0.5, 2.0
 SURE = 4.0                      # standard deviations that a figure may be off by chance
 JOB_TIMEOUT_S = 300.0
 
 STAGES = ("random", "deterministic")
+SOURCES = ("folder", "pack", "kept")            # kept: a folder, which --disk makes the like of a pack
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Mix:
 def choose(count: int, sizes: Sequence[int], seed: int, only: str) -> List[Mix]:
     """Mixes in a random order, in which each size of data set comes as often as any other."""
     generator = random.Random(seed)
-    kinds = list(itertools.product(COMPANIES, STAGES, ("folder", "pack"), CACHES))
+    kinds = list(itertools.product(COMPANIES, STAGES, SOURCES, CACHES))
     generator.shuffle(kinds)
     mixes = [Mix(*kind, sizes[index % len(sizes)]) for index, kind in enumerate(kinds)]
     return [mix for mix in mixes if only in mix.name][:count]
@@ -123,7 +125,7 @@ def data_of(settings: Settings, mix: Mix) -> Path:
     folder = settings.directory / f"folder-{mix.samples}"
     if not folder.exists():
         make_folder(folder, mix.samples)
-    if mix.source == "folder":
+    if mix.source != "pack":
         return folder
     pack = settings.directory / f"pack-{mix.samples}"
     if not pack.exists():
@@ -142,10 +144,11 @@ class Server(Child):
         self.folder.mkdir(mode=0o700)
         self.socket = self.folder / "server.sock"
         self._settings = settings
+        kept = ["--disk", f"{self.folder / 'disk'}={DISK_BYTES}", "--keep", f"{DATASET}=yes"]
         super().__init__(settings, "server", [
             str(settings.binary), "serve", "--dataset", f"{DATASET}={data}", "--listen",
             f"ipc://{self.socket}", "--cache", str(mix.versions * mix.side ** 2 * 3), "--workers",
-            str(WORKERS)])
+            str(WORKERS), *(kept if mix.source == "kept" else [])])
 
     def command(self, name: str, *options: str) -> List[str]:
         return [str(self._settings.binary), name, "--connect", f"ipc://{self.socket}", *options]
@@ -250,8 +253,11 @@ def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
     if done.returncode not in (0, 1):
         raise DemoError(f"{mix.name}: the audit ended with {done.returncode}")
     delivered = number(status, "delivered")
-    return judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered
-                 else float("nan"))
+    verdict = judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered
+                    else float("nan"))
+    if mix.source == "kept" and not status["datasets"][0]["pieces"]:
+        verdict.faults.append("the folder was not read in pieces")
+    return verdict
 
 
 #   ---- all of them
