@@ -122,6 +122,20 @@ file_read_at (int fd, void *memory, size_t bytes, uint64_t offset)
     return done;
 }
 
+int
+file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = pwrite (fd, (const char *) memory + done, bytes - done, (off_t) (offset + done));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return count < 0? -errno: -EIO;
+        done += (size_t) count;
+    }
+    return 0;
+}
+
 const char *
 file_error (int error)
 {

@@ -1,5 +1,6 @@
-/*  file -- files and folders that users name: opened without waiting for whatever they may be instead, kept
- *  when the power fails, and told from those that another user put there.  Any thread; no state.
+/*  file -- files and folders that users name: opened without waiting for whatever they may be instead, read
+ *  and written whole, kept when the power fails, and told from those that another user put there.  Any
+ *  thread; no state.
  */
 #ifndef FILE_H
 #define FILE_H
@@ -21,6 +22,8 @@ int file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size
 //  How many bytes from `offset` on could be read: fewer at the file's end, or where a read fails (errno).  0
 //  in errno beforehand tells which.
 size_t file_read_at (int fd, void *memory, size_t bytes, uint64_t offset);
+//  All of them, from `offset` on.  0 or -errno; then some of them may be written.
+int file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset);
 //  What -errno or errno of these means: "is no regular file", or what the system says.
 const char *file_error (int error);
 

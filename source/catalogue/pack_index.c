@@ -784,15 +784,9 @@ s_fail (const writer_t *writer, int rc)
 static int
 s_write (writer_t *writer, const void *bytes, size_t size)
 {
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = pwrite (writer->fd, (const uint8_t *) bytes + done, size - done,
-            (off_t) (writer->at + done));
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0 || errno != EINTR)
-            return s_fail (writer, count == 0? -EIO: -errno);
-    }
+    int rc = file_write_at (writer->fd, bytes, size, writer->at);
+    if (rc)
+        return s_fail (writer, rc);
     writer->at += size;
     return 0;
 }

@@ -252,7 +252,7 @@ s_fail (const filling_t *self, const bucket_t *bucket, int rc, const char *what)
 static int
 s_append (filling_t *self, bucket_t *bucket, const void *bytes, size_t size)
 {
-    int rc = packing_write (bucket->fd, bytes, size, bucket->written);
+    int rc = file_write_at (bucket->fd, bytes, size, bucket->written);
     if (rc)
         return s_fail (self, bucket, rc, "write");
     bucket->written += size;

@@ -162,34 +162,15 @@ packing_fail_memory (const packing_t *self)
 }
 
 
-//  -- whole reads and writes
-
-int
-packing_write (int fd, const void *bytes, size_t size, uint64_t offset)
-{
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = pwrite (fd, (const char *) bytes + done, size - done, (off_t) (offset + done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return count < 0? -errno: -EIO;
-        done += (size_t) count;
-    }
-    return 0;
-}
+//  -- whole reads
 
 int
 packing_read (int fd, void *bytes, size_t size, uint64_t offset)
 {
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = pread (fd, (char *) bytes + done, size - done, (off_t) (offset + done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return count < 0? -errno: -ENODATA;
-        done += (size_t) count;
-    }
-    return 0;
+    errno = 0;
+    if (file_read_at (fd, bytes, size, offset) == size)
+        return 0;
+    return errno? -errno: -ENODATA;
 }
 
 
@@ -239,7 +220,7 @@ packing_journal_save (packing_t *self)
         0666);
     if (fd < 0)
         return packing_fail_file (self, -errno, "write", s_journal);
-    int rc = packing_write (fd, &self->journal, sizeof self->journal, 0);
+    int rc = file_write_at (fd, &self->journal, sizeof self->journal, 0);
     if (rc == 0 && fsync (fd) != 0)
         rc = -errno;
     close (fd);
@@ -309,7 +290,7 @@ packing_table_sync (packing_t *self)
     size_t durable = self->journal.samples * self->journal.sample_files;
     if (self->file_count == durable)
         return 0;
-    int rc = packing_write (self->table_fd, self->files + durable,
+    int rc = file_write_at (self->table_fd, self->files + durable,
         (self->file_count - durable) * sizeof *self->files, durable * sizeof *self->files);
     if (rc == 0 && fdatasync (self->table_fd) != 0)
         rc = -errno;

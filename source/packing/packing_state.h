@@ -103,8 +103,7 @@ int packing_fail (const packing_t *self, int rc, const char *format, ...);
 int packing_fail_file (const packing_t *self, int rc, const char *what, const char *name);
 int packing_fail_memory (const packing_t *self);
 
-//  Reads or writes everything, or -errno; reading beyond the end is -ENODATA.
-int packing_write (int fd, const void *bytes, size_t size, uint64_t offset);
+//  Reads everything.  0 or -errno; beyond the end -ENODATA.
 int packing_read (int fd, void *bytes, size_t size, uint64_t offset);
 
 //  1 and the journal, 0: there is none, or -errno with a sentence.

@@ -376,7 +376,7 @@ s_begin_records (packing_upload_t *self)
         return rc;
     snprintf (header.address, sizeof header.address, "%s", self->packing->options->address);
     header.checksum = XXH3_64bits (&header, offsetof (records_header_t, checksum));
-    rc = packing_write (self->records_fd, &header, sizeof header, 0);
+    rc = file_write_at (self->records_fd, &header, sizeof header, 0);
     if (rc == 0 && fdatasync (self->records_fd) != 0)
         rc = -errno;
     rc = rc? rc: file_sync (self->packing->folder_fd);
@@ -455,7 +455,7 @@ s_note_sent (packing_upload_t *self, uint32_t volume)
     *record = (record_t) { .bytes = self->plan->volumes [volume].bytes };
     memcpy (record->version, self->tasks [volume].transfer.object_version, sizeof record->version);
     record->checksum = s_record_checksum (record);
-    int rc = packing_write (self->records_fd, record, sizeof *record,
+    int rc = file_write_at (self->records_fd, record, sizeof *record,
         sizeof (records_header_t) + volume * sizeof *record);
     if (rc == 0 && fdatasync (self->records_fd) != 0)
         rc = -errno;

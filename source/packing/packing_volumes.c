@@ -69,7 +69,7 @@ s_fail_volume (const writing_t *self, int rc, const char *what)
 static int
 s_flush (writing_t *self)
 {
-    int rc = packing_write (self->volume_fd, self->output, self->output_used, self->end - self->output_used);
+    int rc = file_write_at (self->volume_fd, self->output, self->output_used, self->end - self->output_used);
     if (rc)
         return s_fail_volume (self, rc, "write");
     //  Starts writing to the disk now, so that less is left at the end of a run.

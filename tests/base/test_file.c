@@ -13,7 +13,7 @@
 
 static char s_path [200];
 
-//  Of read: how many bytes it gives at most, which call fails (0: none), and how.
+//  Of read, pread and pwrite: how many bytes a call moves at most, which call fails (0: none), and how.
 static struct {
     size_t most;
     int calls, fails_at, error;
@@ -47,17 +47,41 @@ __wrap_stat (const char *path, struct stat *status)
     return 0;
 }
 
+static bool
+s_may (size_t *bytes)
+{
+    if (++s_reads.calls == s_reads.fails_at) {
+        errno = s_reads.error;
+        return false;
+    }
+    *bytes = s_reads.most && s_reads.most < *bytes? s_reads.most: *bytes;
+    return true;
+}
+
 ssize_t __real_read (int fd, void *memory, size_t bytes);
 ssize_t __wrap_read (int fd, void *memory, size_t bytes);
 
 ssize_t
 __wrap_read (int fd, void *memory, size_t bytes)
 {
-    if (++s_reads.calls == s_reads.fails_at) {
-        errno = s_reads.error;
-        return -1;
-    }
-    return __real_read (fd, memory, s_reads.most && s_reads.most < bytes? s_reads.most: bytes);
+    return s_may (&bytes)? __real_read (fd, memory, bytes): -1;
+}
+
+ssize_t __real_pread (int fd, void *memory, size_t bytes, off_t offset);
+ssize_t __wrap_pread (int fd, void *memory, size_t bytes, off_t offset);
+ssize_t __real_pwrite (int fd, const void *memory, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite (int fd, const void *memory, size_t bytes, off_t offset);
+
+ssize_t
+__wrap_pread (int fd, void *memory, size_t bytes, off_t offset)
+{
+    return s_may (&bytes)? __real_pread (fd, memory, bytes, offset): -1;
+}
+
+ssize_t
+__wrap_pwrite (int fd, const void *memory, size_t bytes, off_t offset)
+{
+    return s_may (&bytes)? __real_pwrite (fd, memory, bytes, offset): -1;
 }
 
 static const char *
@@ -204,6 +228,39 @@ test_a_failing_read_is_no_end (void **state)
     assert_true (scratch_end (&scratch));
 }
 
+//  Guards: neither a call that moves a part, nor one that a signal interrupts, ends a range; a failing one
+//  does, with its error; and the file's end is told from it.
+static void
+test_a_range_is_written_and_read_whole (void **state)
+{
+    (void) state;
+    scratch_folder_t scratch;
+    char memory [20];
+    assert_true (scratch_begin (&scratch));
+    int fd = open (s_in (&scratch, "range"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true (fd >= 0);
+    s_reads.most = 3;
+    s_reads.calls = 0, s_reads.fails_at = 2, s_reads.error = EINTR;
+    assert_int_equal (file_write_at (fd, "0123456789", 10, 4), 0);
+    assert_int_equal (s_reads.calls, 5);
+    s_reads.calls = 0;
+    assert_int_equal (file_read_at (fd, memory, 10, 4), 10);
+    assert_memory_equal (memory, "0123456789", 10);
+    errno = 0;
+    assert_int_equal (file_read_at (fd, memory, sizeof memory, 9), 5);
+    assert_int_equal (errno, 0);
+    s_reads.calls = 0, s_reads.error = EIO;
+    assert_int_equal (file_read_at (fd, memory, 10, 4), 3);
+    assert_int_equal (errno, EIO);
+    s_reads.calls = 0, s_reads.error = ENOSPC;
+    assert_int_equal (file_write_at (fd, "abcdefghij", 10, 4), -ENOSPC);
+    memset (&s_reads, 0, sizeof s_reads);
+    assert_int_equal (file_read_at (fd, memory, 10, 4), 10);
+    assert_memory_equal (memory, "abc3456789", 10);
+    close (fd);
+    assert_true (scratch_end (&scratch));
+}
+
 //  Must hold: in a folder where all may write, as /tmp, what is of another user is foreign: not of this one,
 //  of root or of the folder's owner.  In a folder where others may not write nothing is.
 static void
@@ -238,6 +295,7 @@ main (void)
         cmocka_unit_test (test_files_and_unnamed_pipes_are_read),
         cmocka_unit_test (test_a_file_is_read_whole_up_to_a_limit),
         cmocka_unit_test (test_a_failing_read_is_no_end),
+        cmocka_unit_test (test_a_range_is_written_and_read_whole),
         cmocka_unit_test (test_what_is_foreign)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
