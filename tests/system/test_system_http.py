@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -94,10 +95,15 @@ class Shown(SystemTest):
         with self.watched() as (server, http):
             job = server.read(batch=16, epochs=2, name='"quoted" \\ name')
             job.finish()
-            standing = server.read(batch=16, epochs=0, rate=1, name="stands")
-            wait_until("it has come", lambda: server.job_status("stands"))
-            wait_until("its window is full",
-                       lambda: server.job_status("stands")["window"]["sent_batches"] >= 3)
+            standing = server.read(batch=16, epochs=0, rate=64, name="stands")
+            waited = "tureen_job_batch_wait_seconds_sum", 'number="2",cause="client"'
+            wait_until("a batch has waited for its client", lambda: http.metrics().get(waited, 0) > 0)
+            standing.signal(signal.SIGSTOP)     #  nothing is sent once its window is full
+
+            def is_full():
+                window = server.job_status("stands")["window"]
+                return window["sent_batches"] == window["slots"]
+            wait_until("its window is full", is_full)
             time.sleep(1.1)                     #  what is shown may be a second old
             shown, metrics = http.json("/status.json"), http.metrics()
             status = server.status()
@@ -121,8 +127,9 @@ class Shown(SystemTest):
                              for number in ("gone", "2"))
                 self.assertEqual(gone, None if cause == "draw" else 2 * -(-self.SAMPLES // 16))
                 self.assertIn(own, (sent, None))
-            self.assertGreater(metrics["tureen_job_batch_wait_seconds_sum", 'number="2",cause="client"'], 0)
-            standing.signal(2)
+            self.assertGreater(metrics[waited], 0)
+            standing.signal(signal.SIGCONT)
+            standing.signal(signal.SIGINT)
             standing.wait()
 
     def test_prometheus_takes_them(self):
