@@ -576,7 +576,8 @@ s_on_answer (store_reader_t *self, part_t *part)
         request->peer_bytes += question->bytes;
         request->peer_ns += question->nanoseconds;
     }
-    part->transfer.rc = question->is_answered? 0: part->transfer.rc;
+    //  One without an answer that was not asked of the store, since another part had failed, has no bytes.
+    part->transfer.rc = question->is_answered? 0: part->transfer.rc? part->transfer.rc: part->range->rc;
     s_on_end (self, part);
 }
 
