@@ -844,6 +844,7 @@ s_is_late (tasks_t *self, range_t *range)
     if (atomic_load (&range->state) != RANGE_LATE)
         return false;
     source->hang.late--;
+    range->is_out = false;              //  its source may go
     dataset_let_go (range->dataset);
     s_give_range_back (self, range);
     return true;
