@@ -152,10 +152,11 @@ s_load (void *user, uint32_t fields)
         //  As far as what it takes of the local disk says.
         load.is_complete = load.is_complete && block_data_held_bytes (blocks) >= block_data_bytes (blocks);
         const device_t *device = source->fields [field];
-        size_t here = 0, depth = device_depth (device), pending = device_pending (device);
+        size_t here = 0, depth = device_source_depth (device), pending = device_pending (device);
         for (size_t other = 0; other < catalogue_fields (source->catalogue); other++)
             here += fields >> other & 1 && source->fields [other] == device;
-        load.depth = depth / here < load.depth? depth / here: load.depth;
+        size_t samples = depth > here? depth / here: 1;
+        load.depth = samples < load.depth? samples: load.depth;
         load.busy = (pending + here - 1) / here > load.busy? (pending + here - 1) / here: load.busy;
     }
     return load;

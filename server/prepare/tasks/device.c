@@ -249,6 +249,12 @@ device_depth (const device_t *self)
     return reading_depth (self->reading);
 }
 
+uint32_t
+device_source_depth (const device_t *self)
+{
+    return reading_source_depth (self->reading);
+}
+
 bool
 device_is_store (const device_t *self)
 {

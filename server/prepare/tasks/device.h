@@ -80,9 +80,10 @@ bool device_next_key_trouble (device_t *self, const char **trouble_p);
 bool device_is_store (const device_t *self);
 //  Lent; NULL: a file system.
 const store_t *device_store (const device_t *self);
-//  For an open device: how many reads may be under way at once; a reader's mode;
-//  whether volumes are read past the page cache.
+//  For an open device: how many reads may be under way at once; how many of these without the local disk's; a
+//  reader's mode; whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
+uint32_t device_source_depth (const device_t *self);
 const char *device_mode (const device_t *self);
 bool device_is_direct (const device_t *self);
 //  Its name in `status`: "8:1", major and minor number, or "s3://bucket"; with an owner "8:1 (val)".

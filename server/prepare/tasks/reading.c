@@ -518,13 +518,18 @@ reading_set_depth (reading_t *self, uint32_t depth)
 }
 
 uint32_t
-reading_depth (const reading_t *self)
+reading_source_depth (const reading_t *self)
 {
     uint32_t depth = atomic_load (&self->depth);
-    if (!s_has_ring (self))
-        return self->running > depth? depth: (uint32_t) self->running;
+    return s_has_ring (self) || self->running > depth? depth: (uint32_t) self->running;
+}
+
+uint32_t
+reading_depth (const reading_t *self)
+{
+    uint32_t depth = reading_source_depth (self);
     //  Reads of the local disk are beside the others, and may be all there are.
-    uint32_t local = reader_local_depth (self->workers [0].reader);
+    uint32_t local = s_has_ring (self)? reader_local_depth (self->workers [0].reader): 0;
     return local > depth? local: depth;
 }
 

@@ -54,6 +54,8 @@ int reading_descriptor (const reading_t *self);
 void reading_set_depth (reading_t *self, uint32_t depth);
 //  How many may be in flight: fewer than asked for if threads cannot be started.
 uint32_t reading_depth (const reading_t *self);
+//  The same without those that the local disk answers, which are under way beside the others.
+uint32_t reading_source_depth (const reading_t *self);
 //  No thread runs after it; reading_done gives back all submitted requests.
 void reading_stop (reading_t *self);
 //  reader_mode; lent.

@@ -462,6 +462,12 @@ reading_set_depth (reading_t *self, uint32_t depth)
 }
 
 uint32_t
+reading_source_depth (const reading_t *self)
+{
+    return reading_depth (self);
+}
+
+uint32_t
 reading_depth (const reading_t *self)
 {
     return self->depth;

@@ -92,6 +92,12 @@ reading_set_depth (reading_t *self, uint32_t depth)
 }
 
 uint32_t
+reading_source_depth (const reading_t *self)
+{
+    return reading_depth (self);
+}
+
+uint32_t
 reading_depth (const reading_t *self)
 {
     assert_ptr_equal (self, &s_made_up.reading);
