@@ -680,8 +680,13 @@ served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *foun
     source->breaks = found->breaks;
     source->piece_set = found->piece_set;
     found->space = NULL;
-    if (!s_open_devices (self, served, before, &error))
+    if (!s_open_devices (self, served, before, &error)) {
+        fprintf (out, "warning: %s; its files are read one by one\n", error? error: "no memory");
+        for (size_t index = 0; index < served->devices.count; index++)
+            device_destroy (&served->devices.all [index]);
+        served->devices.count = 0;
         pieces_forget_copy (source);
+    }
     else
         served->growth.is_refused = !pieces_place_copy (source, self->broker, served->dataset, self->options,
             out);
