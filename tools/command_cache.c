@@ -219,7 +219,7 @@ s_say (const block_folder_entry_t *entry, const block_folder_check_t *check, boo
     char shown [SHOWN_BYTES];
     const char *name = s_name (entry, shown);
     if (rc)
-        printf ("%.*s  %s: cannot be read: %s\n", KEY_SHOWN, entry->key, name, rc == -ENOTSUP?
+        printf ("%.*s  %s: cannot be checked: %s\n", KEY_SHOWN, entry->key, name, rc == -ENOTSUP?
             "a later Tureen has written it": rc == -ENOENT? "it has gone meanwhile": strerror (-rc));
     else
     if (!check->is_checked)
@@ -310,7 +310,7 @@ s_verify (const cache_t *self)
         printf ("%.3f MB were damaged, and are dropped: servers read them from their source again\n",
             (double) damaged / 1e6);
     else
-        puts ("all as it was written");
+        puts (verified.failed? "not all could be checked": "all as it was written");
     return status;
 }
 

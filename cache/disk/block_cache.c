@@ -57,6 +57,7 @@ struct block_cache {
     pthread_mutex_t lock;               //  before usage's: locks of a file are the process's, not a thread's
     uint64_t bytes;                     //  what DIR/usage says
     int64_t full_until_ms;              //  nothing can be removed before; 0: not known
+    int64_t locked_until_ms;            //  another process has usage's lock for long: no wait before; 0: none
     //  shared
     atomic_bool is_open;
     _Atomic (block_cache_closed_t *) closed;
@@ -109,16 +110,23 @@ s_read_usage (block_cache_t *self)
     return rc? rc: block_cache_room_count (self);
 }
 
-//  Another process that has it for long (a debugger stops it) must not hold up reads.
+//  Another process that has it for long (a debugger stops it) must not hold up reads: one request waits for
+//  it for 0.1 s, under this process' lock, and those of the next second not at all.
 static int
-s_lock_soon (int descriptor)
+s_lock_soon (block_cache_t *self)
 {
-    enum { TRIES = 20, PAUSE_MS = 5 };
-    for (int tries = 0; flock (descriptor, LOCK_EX | LOCK_NB) != 0; tries++) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || tries == TRIES)
-            return errno == EWOULDBLOCK? -EAGAIN: -errno;
+    enum { TRIES = 20, PAUSE_MS = 5, LOCKED_MS = 1000 };
+    int most = clock_now_ms () < self->locked_until_ms? 0: TRIES;
+    for (int tries = 0; flock (self->usage, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return -errno;
+        if (tries == most) {
+            self->locked_until_ms = clock_now_ms () + LOCKED_MS;
+            return -EAGAIN;
+        }
         nanosleep (&(struct timespec) { .tv_nsec = PAUSE_MS * 1000000L }, NULL);
     }
+    self->locked_until_ms = 0;
     return 0;
 }
 
@@ -129,7 +137,7 @@ block_cache_begin (block_cache_t *self, bool may_wait)
     pthread_mutex_lock (&self->lock);
     int rc;
     do
-        rc = !may_wait? s_lock_soon (self->usage): flock (self->usage, LOCK_EX)? -errno: 0;
+        rc = !may_wait? s_lock_soon (self): flock (self->usage, LOCK_EX)? -errno: 0;
     while (rc == -EINTR);
     if (rc == 0 && (rc = s_read_usage (self)))
         flock (self->usage, LOCK_UN);
@@ -494,6 +502,22 @@ block_cache_do (block_cache_t *self, block_cache_request_t *request)
 }
 
 bool
+block_cache_do_opening (block_cache_t *self, block_cache_request_t *request)
+{
+    enum { TRIES = 50, PAUSE_MS = 100 };
+    const block_cache_request_t wanted = *request;
+    for (int left = self->threads? TRIES: 0;; left--) {
+        *request = wanted;
+        request->may_wait = left == 0;
+        if (!block_cache_do (self, request))
+            return false;
+        if (!request->is_locked_out || left == 0)
+            return true;
+        nanosleep (&(struct timespec) { .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+    }
+}
+
+bool
 block_cache_is_aside (block_cache_t *self)
 {
     return self->threads && block_cache_threads_are_aside (self->threads);
@@ -618,9 +642,11 @@ s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
 
 //  Measures what is there, and removes what is too much.
 static int
-s_look (block_cache_t *self, char *error, size_t error_bytes)
+s_look (block_cache_t *self, bool may_wait, char *error, size_t error_bytes)
 {
-    int rc = block_cache_begin (self, true);
+    int rc = block_cache_begin (self, may_wait);
+    if (rc == -EAGAIN)
+        return rc;
     if (rc)
         return s_fail (self->folder, rc, rc == -ENOSPC? NO_ROOM: rc == -ENOTSUP? "a later Tureen has written "
             "it, in a newer format: use that one, or give another folder, or remove this one and what it "
@@ -640,9 +666,13 @@ static void
 s_work_open (block_cache_request_t *request)
 {
     block_cache_t *self = request->cache;
-    int rc = s_open_folder (self, self->error, sizeof self->error);
-    rc = rc? rc: s_open_usage (self, self->error, sizeof self->error);
-    rc = rc? rc: s_look (self, self->error, sizeof self->error);
+    int rc = self->descriptor < 0? s_open_folder (self, self->error, sizeof self->error): 0;
+    if (rc == 0 && self->usage < 0)
+        rc = s_open_usage (self, self->error, sizeof self->error);
+    rc = rc? rc: s_look (self, request->may_wait, self->error, sizeof self->error);
+    request->is_locked_out = rc == -EAGAIN;
+    if (request->is_locked_out)
+        return;
     self->opened = rc;
     if (rc)
         block_cache_failed (self, rc);
@@ -677,7 +707,7 @@ s_open (block_cache_t **self_p, char *error, size_t error_bytes)
 {
     block_cache_t *self = *self_p;
     block_cache_request_t request = { .work = s_work_open, .cache = self };
-    int rc = block_cache_do (self, &request)? self->opened: 0;
+    int rc = block_cache_do_opening (self, &request)? self->opened: 0;
     if (rc) {
         snprintf (error, error_bytes, "%s", self->error);
         block_cache_close (self_p);

@@ -74,6 +74,9 @@ block_cache_figures_t block_cache_figures (const block_cache_t *self);
 //  By a thread, which works on a copy of the request; without threads by the caller.  False: the cache is
 //  aside, or the disk took longer than callers wait.
 bool block_cache_do (block_cache_t *self, block_cache_request_t *request);
+//  The same for what opens something: while another server has the cache's lock it is tried again for 5 s and
+//  more, in which the disk does nothing wrong; and at last with may_wait.
+bool block_cache_do_opening (block_cache_t *self, block_cache_request_t *request);
 //  True while no request begins.
 bool block_cache_is_aside (block_cache_t *self);
 //  NULL: callers wait for the disk themselves.
@@ -123,6 +126,7 @@ void block_cache_end_later (block_cache_t *self, block_cache_closed_t *closed);
 
 //  Takes the lock of this process and all servers; 0 or -errno and it is not taken.  A damaged DIR/usage is
 //  counted again.
+//  may_wait: as long as another process has it; else -EAGAIN after 0.1 s.
 int block_cache_begin (block_cache_t *self, bool may_wait);
 void block_cache_end (block_cache_t *self);
 

@@ -21,6 +21,7 @@ struct block_cache_threads {
     size_t waiting;
     size_t left;                        //  jobs that have no caller any more
     bool is_stopped;
+    uint64_t ended;                     //  jobs, of callers that have gone too
     uint32_t slice_ms;
     double lost;                        //  slices, beyond one part in SHARE of the time
     int64_t counted_ms, aside_until_ms;
@@ -79,6 +80,7 @@ s_next (block_cache_threads_t *self)
 static void
 s_end (block_cache_threads_t *self, block_cache_job_t *job)
 {
+    self->ended++;
     if (job->is_left) {
         block_cache_threads_free (job);
         if (--self->left == 0)
@@ -302,19 +304,22 @@ block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, 
     return is_left;
 }
 
-//  Waits until the job has ended, for a slice at most, and counts the time.  A stop of the whole server
-//  counts as one slice at most.  False: the patience is over.
+//  Waits until the job has ended, for a slice at most, and counts the time; as lost if no other job ended in
+//  it.  A stop of the whole server counts as one slice at most.  False: the patience is over.
 static bool
-s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices)
+s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, double *lost)
 {
     if (*slices >= PATIENCE)
         return false;
     double slice_ns = self->slice_ms * 1e6;
-    uint64_t began_ns = clock_now_ns ();
+    uint64_t began_ns = clock_now_ns (), ended = self->ended;
     struct timespec until = clock_deadline (self->slice_ms);
     int rc = pthread_cond_timedwait (&job->changed, &self->lock, &until);
     double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
-    *slices += rc || waited > 1? 1: waited;
+    double step = rc || waited > 1? 1: waited;
+    *slices += step;
+    if (self->ended - ended <= (job->state == BLOCK_CACHE_JOB_DONE))
+        *lost += step;
     return true;
 }
 
@@ -324,14 +329,15 @@ block_cache_threads_do (block_cache_threads_t *self, block_cache_request_t *requ
     block_cache_job_t *job = block_cache_threads_copy (request);
     if (!job)
         return false;
-    double slices = 0;
+    double slices = 0, lost = 0;
     pthread_mutex_lock (&self->lock);
     bool is_begun = s_begin (self, job);
-    while (is_begun && job->state != BLOCK_CACHE_JOB_DONE && s_wait (self, job, &slices))
+    while (is_begun && job->state != BLOCK_CACHE_JOB_DONE && s_wait (self, job, &slices, &lost))
         ;
     bool is_done = job->state == BLOCK_CACHE_JOB_DONE;
-    if (slices >= 1 && !(is_done && job->request.is_locked_out))
-        s_count_lost (self, slices);
+    lost = is_done? lost: slices;
+    if (lost >= 1 && !(is_done && job->request.is_locked_out))
+        s_count_lost (self, lost);
     bool is_left = is_begun && s_leave (self, job);
     pthread_mutex_unlock (&self->lock);
     if (is_done) {

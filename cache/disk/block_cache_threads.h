@@ -41,6 +41,7 @@ typedef struct block_cache_request {
     struct block_data *data;            //  the same
     uint64_t owner;                     //  of the units (block_data.h); 0: none
     bool is_modest;                     //  other data sets stay
+    bool may_wait;                      //  for the cache's lock, as long as another server has it
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
     size_t bytes;                       //  the last one may be short
@@ -90,7 +91,7 @@ typedef struct block_cache_job {
     //  the threads', under their lock
     block_cache_job_state_t state;
     bool is_left;                       //  its caller has gone on
-    uint8_t memory [];
+    _Alignas (max_align_t) uint8_t memory [];
 } block_cache_job_t;
 
 //  NULL: no memory.

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "clock.h"
 #include "file.h"
 #include "transfers.h"
 
@@ -19,6 +20,7 @@ enum {
     UNIT = BLOCK_DATA_UNIT_BYTES,
     CHUNK = BLOCK_CACHE_UNITS_MAX,      //  units that are looked at together: 1 MiB, and 1 KiB of checksums
     HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES,       //  before the checksums
+    OPEN_AGAIN_MS = 10000,
     NEW_BYTES = 6 * BLOCK_CACHE_BLOCK_BYTES,    //  of a data set without data: folder, head, maps
     STEP_BYTES = 4 * BLOCK_CACHE_BLOCK_BYTES    //  of a chunk beside its units: two blocks of checksums, two
                                                 //  of maps
@@ -36,7 +38,8 @@ struct block_data {
     uint64_t units;
     //  set before is_open, under the cache's lock
     int lock, sums, data;
-    atomic_int opened;                  //  -errno: it cannot be opened
+    atomic_int opened;                  //  -errno: it cannot be opened, or not before `again_ms`
+    atomic_int_fast64_t again_ms;
     //  shared
     atomic_bool is_open;
     block_cache_closed_t closed;
@@ -93,10 +96,10 @@ block_data_sum (uint64_t unit, uint64_t owner, const uint8_t *memory, size_t byt
     return s_sum (unit, owner, memory, bytes);
 }
 
-static off_t
+static uint64_t
 s_sum_offset (uint64_t unit)
 {
-    return (off_t) (HEAD_BYTES + unit * sizeof (uint32_t));
+    return HEAD_BYTES + unit * sizeof (uint32_t);
 }
 
 //  Whether all of it can be read.  Through system calls, not a mapping: a mapped page that a full or failing
@@ -105,25 +108,8 @@ static bool
 s_read_sums (const block_data_t *self, block_cache_request_t *request)
 {
     size_t bytes = request->count * sizeof (uint32_t);
-    uint64_t offset = (uint64_t) s_sum_offset (request->first);
+    uint64_t offset = s_sum_offset (request->first);
     return file_read_at (self->sums, request->sums, bytes, offset) == bytes;
-}
-
-static int
-s_write_all (int descriptor, const void *memory, size_t bytes, off_t offset)
-{
-    const uint8_t *next = memory;
-    while (bytes > 0) {
-        ssize_t written = pwrite (descriptor, next, bytes, offset);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0? -errno: -EIO;
-        next += written;
-        bytes -= (size_t) written;
-        offset += written;
-    }
-    return 0;
 }
 
 //  They are not here any more.  If even that fails, their checksums still tell.
@@ -133,7 +119,7 @@ s_forget (block_data_t *self, uint64_t first, uint64_t count)
     static const uint32_t none [CHUNK];
     for (uint64_t at = 0; at < count; at += CHUNK) {
         size_t now = count - at < CHUNK? (size_t) (count - at): CHUNK;
-        int rc = s_write_all (self->sums, none, now * sizeof *none, s_sum_offset (first + at));
+        int rc = file_write_at (self->sums, none, now * sizeof *none, s_sum_offset (first + at));
         if (rc)
             block_cache_failed (self->cache, rc);
     }
@@ -252,6 +238,16 @@ s_close_files (block_data_t *self)
     }
 }
 
+//  Whether it can be opened now, as far as is known: some reasons pass.
+static bool
+s_may_open (const block_data_t *self)
+{
+    int rc = atomic_load (&self->opened);
+    bool passes = rc == -ENOSPC || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+    return block_cache_is_open (self->cache)
+        && (rc == 0 || (passes && clock_now_ms () >= atomic_load (&self->again_ms)));
+}
+
 //  What did not answer when the data set was opened is opened by the first request that it answers.
 //  0, or -errno of the cache.  -EAGAIN: not now; or never, because the data set cannot be opened, which is no
 //  fault of the cache, or because the cache cannot be, which block_cache_figures tells.
@@ -261,22 +257,23 @@ s_open_once (block_data_t *self, bool may_wait)
     block_cache_t *cache = self->cache;
     if (atomic_load (&self->is_open))
         return 0;
-    if (!block_cache_is_open (cache) || atomic_load (&self->opened) != 0)
+    if (!s_may_open (self))
         return -EAGAIN;
     int rc = block_cache_begin (cache, may_wait);
     if (rc)
         return rc;
-    if (!atomic_load (&self->is_open) && atomic_load (&self->opened) == 0) {
+    if (!atomic_load (&self->is_open) && s_may_open (self)) {
         rc = s_open (self);
         block_cache_head_t head;
         if (rc == 0 && block_cache_head_read (cache, self->name, self->sums, &head))
             atomic_store (&self->held, head.held);
         if (rc)
             s_close_files (self);       //  so that another server may throw it away
+        atomic_store (&self->again_ms, clock_now_ms () + OPEN_AGAIN_MS);
         atomic_store (&self->opened, rc);
         atomic_store (&self->is_open, rc == 0);
     }
-    rc = atomic_load (&self->opened) == 0? 0: -EAGAIN;
+    rc = atomic_load (&self->is_open)? 0: -EAGAIN;
     block_cache_end (cache);
     return rc;
 }
@@ -284,9 +281,11 @@ s_open_once (block_data_t *self, bool may_wait)
 static void
 s_work_open (block_cache_request_t *request)
 {
-    int rc = s_open_once (request->data, true);
+    block_data_t *self = request->data;
+    int rc = s_open_once (self, request->may_wait);
+    request->is_locked_out = rc == -EAGAIN && s_may_open (self);
     if (rc != -EAGAIN)
-        request->data->opened = rc;
+        self->opened = rc;
 }
 
 int
@@ -300,11 +299,12 @@ block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_k
         .units = (bytes + UNIT - 1) / UNIT };
     snprintf (self->name, sizeof self->name, "%016llx%016llx", (unsigned long long) key->words [1],
         (unsigned long long) key->words [0]);
+    atomic_init (&self->again_ms, 0);
     atomic_init (&self->is_open, false);
     atomic_init (&self->held, 0);
     atomic_init (&self->is_lighter, false);
     block_cache_request_t request = { .work = s_work_open, .data = self };
-    int rc = block_cache_do (self->cache, &request)? self->opened: 0;
+    int rc = block_cache_do_opening (self->cache, &request)? self->opened: 0;
     if (rc)
         block_data_close (self_p);
     return rc;
@@ -438,7 +438,8 @@ s_read_unit_again (block_cache_request_t *request, uint64_t unit, uint32_t sum, 
     if (s_begin (request))
         return false;
     uint32_t now;
-    bool is_here = pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
+    bool is_here = file_read_at (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now
+        && now == sum;
     bool is_good = is_here
         && file_read_at (self->data, memory, bytes, unit * UNIT) == bytes
         && s_sum (unit, request->owner, memory, bytes) == sum;
@@ -511,7 +512,7 @@ s_take_from_memory (block_cache_request_t *request)
     const block_data_t *self = request->data;
     if (!atomic_load (&self->is_open)
         || !s_read_from_memory (self->sums, request->sums, request->count * sizeof (uint32_t),
-            s_sum_offset (request->first)))
+            (off_t) s_sum_offset (request->first)))
         return false;
     if (!request->sums [0])
         return true;
@@ -799,6 +800,13 @@ block_data_is_aside (const block_data_t *self)
     return !atomic_load (&self->is_open) || block_cache_is_aside (self->cache);
 }
 
+bool
+block_data_may_answer (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return (atomic_load (&self->is_open) || s_may_open (self)) && !block_cache_is_aside (self->cache);
+}
+
 uint64_t
 block_data_held_bytes (const block_data_t *self)
 {
@@ -847,9 +855,9 @@ s_write_units (const block_cache_request_t *request, size_t most)
             sums [index - from] = s_sum (request->first + index, request->owner,
                 request->memory + index * UNIT, s_unit_bytes (request, index));
         size_t bytes = (to - from - 1) * UNIT + s_unit_bytes (request, to - 1);
-        rc = s_write_all (self->data, request->memory + from * UNIT, bytes,
-            (off_t) ((request->first + from) * UNIT));
-        rc = rc? rc: s_write_all (self->sums, sums, (to - from) * sizeof *sums,
+        rc = file_write_at (self->data, request->memory + from * UNIT, bytes,
+            (request->first + from) * UNIT);
+        rc = rc? rc: file_write_at (self->sums, sums, (to - from) * sizeof *sums,
             s_sum_offset (request->first + from));
         most -= to - from;
     }

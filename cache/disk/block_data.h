@@ -139,6 +139,8 @@ bool block_data_is_full (const block_data_t *self);
 //  True while the disk does not answer in time (block_cache.h), and if the data set is not open, yet or for
 //  good: nothing is known to be here, and nothing is kept or given up.
 bool block_data_is_aside (const block_data_t *self);
+//  Whether a read is worth a try: it is not aside, or the read may be the use that opens it.
+bool block_data_may_answer (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.
 uint64_t block_data_held_bytes (const block_data_t *self);
 

@@ -211,13 +211,16 @@ s_matches (const checker_t *self, const block_folder_file_t *file, size_t bytes,
     return block_data_sum (unit, 0, memory, UNIT) == sum || s_matches_shorter (unit, sum, memory);
 }
 
-static void
+//  0, or -errno and it is still there.
+static int
 s_throw_away (checker_t *self, uint64_t unit)
 {
     static const uint32_t none = 0;
-    if (pwrite (self->sums, &none, sizeof none, (off_t) (HEAD_BYTES + unit * sizeof none)) != sizeof none)
-        block_cache_failed (self->cache, -errno);
+    int rc = file_write_at (self->sums, &none, sizeof none, HEAD_BYTES + unit * sizeof none);
+    if (rc)
+        return block_cache_failed (self->cache, rc);
     fallocate (self->data, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) (unit * UNIT), UNIT);
+    return 0;
 }
 
 //  Once more, under the lock that servers write under: what a server has replaced meanwhile is whole.
@@ -235,17 +238,16 @@ s_judge (checker_t *self, uint64_t unit, const block_folder_file_t *file, size_t
     errno = 0;
     bool is_read = is_here && (file_read_at (self->data, memory, UNIT, unit * UNIT) > 0 || errno == 0);
     if (is_here && self->files && !file) {
-        self->check->unowned++;
-        if (!self->is_open)
-            s_throw_away (self, unit);
+        rc = self->is_open? 0: s_throw_away (self, unit);
+        self->check->unowned += rc == 0;
     }
     else
     if (is_here && !(is_read && s_matches (self, file, bytes, unit, sum, memory))) {
-        self->check->damaged++;
-        s_throw_away (self, unit);
+        rc = s_throw_away (self, unit);
+        self->check->damaged += rc == 0;
     }
     block_cache_end (self->cache);
-    return 0;
+    return rc;
 }
 
 static int

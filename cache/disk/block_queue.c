@@ -158,11 +158,11 @@ block_queue_put (block_queue_t *self, const block_cache_request_t *request, void
 }
 
 static void
-s_unlink (block_queue_t *self, block_cache_job_t *job)
+s_unlink (block_queue_t *self, block_cache_job_t *before, block_cache_job_t *behind)
 {
-    *(job->before? &job->before->behind: &self->first) = job->behind;
-    if (job->behind)
-        job->behind->before = job->before;
+    *(before? &before->behind: &self->first) = behind;
+    if (behind)
+        behind->before = before;
 }
 
 //  One that has ended, or NULL; then the descriptor is not readable for it any more.
@@ -188,12 +188,14 @@ static bool
 s_leave_overdue (block_queue_t *self, void **user_p)
 {
     uint64_t patience_ns = self->pause_ns * BLOCK_CACHE_PATIENCE;
-    for (block_cache_job_t *job = self->is_late? self->first: NULL, *next; job; job = next) {
+    for (block_cache_job_t *job = self->is_late? self->first: NULL, *before, *next; job; job = next) {
+        before = job->before;
         next = job->behind;
         *user_p = job->user;
+        //  One that is left may be freed by its thread at any moment.
         if (self->clock.now_ns - job->began_ns >= patience_ns
         &&  block_cache_threads_leave (self->threads, job, BLOCK_CACHE_PATIENCE)) {
-            s_unlink (self, job);
+            s_unlink (self, before, next);
             return true;
         }
     }
@@ -210,7 +212,7 @@ block_queue_take (block_queue_t *self, block_cache_request_t **request_p, void *
         if (self->quiet_ns > self->pause_ns && !job->request.is_locked_out)
             block_cache_threads_count_lost (self->threads, (double) self->quiet_ns / (double) self->pause_ns);
         self->quiet_ns = 0;
-        s_unlink (self, job);
+        s_unlink (self, job->before, job->behind);
         *request_p = &job->request;
         *user_p = job->user;
         if (*user_p)

@@ -182,7 +182,7 @@ s_begin_look (reader_request_t *request, const reader_file_t *file)
     reader_progress_t *progress = &request->progress;
     block_data_t *blocks = file->blocks.data;
     uint64_t place = s_place (request), left = file->bytes - place;
-    if (!blocks || block_data_is_aside (blocks) || place + progress->end > file->bytes)
+    if (!blocks || !block_data_may_answer (blocks) || place + progress->end > file->bytes)
         return false;
     size_t begin = progress->begin / UNIT * UNIT, end = (progress->end + UNIT - 1) / UNIT * UNIT;
     end = end < left? end: (size_t) left;
@@ -204,7 +204,7 @@ s_begin_file_look (reader_request_t *request)
     block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
     size_t bytes = s_file_bytes (request);
     uint64_t place = blocks? catalogue_place (catalogue, request->id, request->field): CATALOGUE_NO_PLACE;
-    if (place == CATALOGUE_NO_PLACE || block_data_is_aside (blocks))
+    if (place == CATALOGUE_NO_PLACE || !block_data_may_answer (blocks))
         return false;
     if (request->is_afresh)
         block_data_drop (blocks, place, bytes);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -153,6 +154,19 @@ __wrap_pthread_cond_wait (pthread_cond_t *changed, pthread_mutex_t *lock)
     pthread_mutex_unlock (&s_system.lock);
     pthread_mutex_lock (lock);
     return rc;
+}
+
+//  Another process has the cache's lock, or none has: calls for it.
+static atomic_size_t s_locks;
+
+int __real_flock (int descriptor, int operation);
+int __wrap_flock (int descriptor, int operation);
+
+int
+__wrap_flock (int descriptor, int operation)
+{
+    atomic_fetch_add (&s_locks, operation == (LOCK_EX | LOCK_NB));
+    return __real_flock (descriptor, operation);
 }
 
 
@@ -386,13 +400,17 @@ test_opening_hangs (void **state)
     block_data_t *other;
     block_data_key_t key = { { 1, 1 } };
     assert_int_equal (block_data_open (&other, world->cache, &key, BYTES), 0);
+    assert_false (block_data_may_answer (world->data));
     assert_true (block_data_is_aside (world->data) && block_data_bytes (other) > 0);
     assert_int_equal (s_read (world, memory, 0, UNITS).begin, 0);
     s_store (world);
     block_data_drop (world->data, 0, BYTES);
     block_data_close (&other);
     s_mend (world);
+    //  The first use opens it.
+    assert_true (block_data_is_aside (world->data) && block_data_may_answer (world->data));
     s_assert_all_here (world);
+    assert_false (block_data_is_aside (world->data));
     assert_int_equal (block_cache_figures (world->cache).failure, 0);
     assert_int_equal (block_cache_figures (world->cache).damaged, 0);
     assert_true (block_data_held_bytes (world->data) > BYTES);
@@ -452,6 +470,7 @@ test_one_data_set_cannot_be_opened (void **state)
         assert_true (gap.begin == 0 && gap.end == BYTES);
     }
     assert_true (block_data_is_aside (other));
+    assert_false (block_data_may_answer (other));
     assert_int_equal (block_cache_figures (world->cache).failure, 0);
     s_store (world);
     s_assert_all_here (world);
@@ -537,6 +556,106 @@ test_a_lock_is_held (void **state)
         s_wait_for (world, s_wait_for_disk);
 }
 
+//  As another process takes it.
+static int
+s_take_lock (const world_t *world)
+{
+    char path [80];
+    snprintf (path, sizeof path, "%s/cache/usage", world->scratch.path);
+    int descriptor = open (path, O_RDWR | O_CLOEXEC);
+    assert_true (descriptor >= 0);
+    assert_int_equal (__real_flock (descriptor, LOCK_EX), 0);
+    return descriptor;
+}
+
+//  Guards: of those that need the lock while another process has it for long one waits, and the others do not
+//  wait behind it, each for its own time, until the cache is aside.
+static void
+test_another_process_has_the_lock (void **state)
+{
+    const world_t *world = *state;
+    enum { MOST = 10 * CALLERS };       //  a wait alone asks 21 times
+    pthread_t callers [CALLERS];
+    int lock = s_take_lock (world);
+    atomic_store (&s_locks, 0);
+    for (size_t at = 0; at < CALLERS; at++)
+        assert_int_equal (pthread_create (&callers [at], NULL, s_store_in_thread, *state), 0);
+    for (size_t at = 0; at < CALLERS; at++)
+        pthread_join (callers [at], NULL);
+    assert_in_range (atomic_load (&s_locks), CALLERS, MOST);
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
+    close (lock);
+    s_store (world);
+    s_assert_all_here (world);
+}
+
+static atomic_bool s_is_open;
+
+static void *
+s_open_in_thread (void *argument)
+{
+    s_open (argument, PATIENT_MS);
+    atomic_store (&s_is_open, true);
+    return NULL;
+}
+
+//  Guards: a server that starts while another process has the lock for long waits for it, and its disk is no
+//  disk that hangs.
+static void
+test_opening_waits_for_the_lock (void **state)
+{
+    world_t *world = *state;
+    pthread_t opener;
+    s_store (world);
+    block_data_close (&world->data);
+    block_cache_close (&world->cache);
+    int lock = s_take_lock (world);
+    atomic_store (&s_is_open, false);
+    atomic_store (&s_locks, 0);
+    assert_int_equal (pthread_create (&opener, NULL, s_open_in_thread, world), 0);
+    while (atomic_load (&s_locks) < 30 && !atomic_load (&s_is_open))
+        s_pause (1);
+    assert_false (atomic_load (&s_is_open));
+    close (lock);
+    pthread_join (opener, NULL);
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
+    assert_false (block_data_is_aside (world->data));
+    s_assert_all_here (world);
+}
+
+static void *
+s_open_data_in_thread (void *argument)
+{
+    world_t *world = argument;
+    block_data_key_t key = { { 0, 0 } };
+    block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
+    assert_int_equal (block_data_open (&world->data, world->cache, &key, BYTES), 0);
+    atomic_store (&s_is_open, true);
+    return NULL;
+}
+
+//  Guards: the same for a data set that is added to a server.
+static void
+test_a_data_set_waits_for_the_lock (void **state)
+{
+    world_t *world = *state;
+    pthread_t opener;
+    s_store (world);
+    block_data_close (&world->data);
+    int lock = s_take_lock (world);
+    atomic_store (&s_is_open, false);
+    atomic_store (&s_locks, 0);
+    assert_int_equal (pthread_create (&opener, NULL, s_open_data_in_thread, world), 0);
+    while (atomic_load (&s_locks) < 30 && !atomic_load (&s_is_open))
+        s_pause (1);
+    assert_false (atomic_load (&s_is_open));
+    close (lock);
+    pthread_join (opener, NULL);
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
+    assert_false (block_data_is_aside (world->data));
+    s_assert_all_here (world);
+}
+
 typedef struct {
     const world_t *world;
     uint64_t random;
@@ -615,6 +734,9 @@ main (void)
         CASE (test_one_data_set_cannot_be_opened),
         CASE (test_answers_are_late),
         CASE (test_a_lock_is_held),
+        CASE (test_another_process_has_the_lock),
+        CASE (test_opening_waits_for_the_lock),
+        CASE (test_a_data_set_waits_for_the_lock),
         CASE (test_any_hang)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -8,12 +8,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -137,6 +139,26 @@ static void
 s_pass (double slices)
 {
     atomic_fetch_add (&s_ahead_ns, (long long) (slices * SLICE_MS * 1e6));
+}
+
+
+//  -- the moment in which a read is left
+
+//  The disk answers in that moment.
+static bool s_answers_then;
+
+bool __real_block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices);
+bool __wrap_block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices);
+
+bool
+__wrap_block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices)
+{
+    bool is_left = __real_block_cache_threads_leave (self, job, slices);
+    if (is_left && s_answers_then) {
+        s_hold (false);
+        block_cache_threads_settle (self);
+    }
+    return is_left;
 }
 
 
@@ -388,6 +410,76 @@ test_reads_hang (void **state)
     s_free (&other);
 }
 
+//  Guards: what has been left is its thread's, which frees it when the disk answers: that may be at once.
+//  The others are answered.
+static void
+test_the_disk_answers_as_one_is_left (void **state)
+{
+    const world_t *world = *state;
+    item_t items [MANY];
+    size_t answered = 0;
+    s_store_all (world);
+    s_hold (true);
+    for (size_t at = 0; at < MANY; at++)
+        assert_true (s_ask (world, &items [at], at * 40, 30, 0));
+    s_wait_for_readers (MANY);
+    for (size_t slice = 0; slice < BLOCK_CACHE_PATIENCE; slice++) {
+        assert_null (s_take (world));
+        s_pass (1.01);
+    }
+    mallopt (M_PERTURB, 0x5a);          //  what was freed is not as it was
+    s_answers_then = true;
+    for (size_t at = 0; at < MANY; at++)
+        answered += s_wait (world)->range.gap.begin > 0;
+    s_answers_then = false;
+    mallopt (M_PERTURB, 0);
+    assert_int_equal (answered, MANY - 1);
+    assert_null (s_take (world));
+    for (size_t at = 0; at < MANY; at++)
+        s_free (&items [at]);
+}
+
+//  Guards: a data set that could not be opened while the disk did not answer, and then for a reason that
+//  passes, is opened by a later use.
+static void
+test_a_late_opening_fails_for_a_while (void **state)
+{
+    const world_t *world = *state;
+    block_data_t *other;
+    block_data_key_t key = { { 1, 1 } };
+    item_t item;
+    struct rlimit before, few;
+    uint8_t memory [UNIT];
+    s_store_all (world);
+    s_hold (true);
+    assert_true (s_ask (world, &item, 3, 7, 0));
+    s_wait_for_readers (1);
+    for (size_t slice = 0; slice < BLOCK_CACHE_PATIENCE; slice++) {
+        assert_null (s_take (world));
+        s_pass (1.01);
+    }
+    assert_ptr_equal (s_wait (world), &item);
+    s_free (&item);
+    assert_int_equal (block_data_open (&other, world->cache, &key, UNIT), 0);
+    assert_false (block_data_may_answer (other));
+    s_mend (world);
+    assert_true (block_data_is_aside (other) && block_data_may_answer (other));
+    assert_int_equal (getrlimit (RLIMIT_NOFILE, &before), 0);
+    few = before, few.rlim_cur = 3;     //  no more than there are
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &few), 0);
+    block_data_store (other, 0, UNIT, s_truth, false);
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &before), 0);
+    assert_true (block_data_is_aside (other));
+    assert_false (block_data_may_answer (other));
+    assert_int_equal (block_cache_figures (world->cache).failure, 0);
+    s_pass (1);
+    assert_true (block_data_may_answer (other));
+    block_data_store (other, 0, UNIT, s_truth, false);
+    assert_int_equal (block_data_read (other, 0, UNIT, memory).begin, UNIT);
+    assert_memory_equal (memory, s_truth, UNIT);
+    block_data_close (&other);
+}
+
 //  Guards: a stop of the whole server for a long time is no disk that hangs.
 static void
 test_the_server_stops (void **state)
@@ -497,6 +589,8 @@ main (void)
         CASE (test_reads_are_at_the_disk_together),
         CASE (test_they_find_what_is_here),
         CASE (test_reads_hang),
+        CASE (test_the_disk_answers_as_one_is_left),
+        CASE (test_a_late_opening_fails_for_a_while),
         CASE (test_the_server_stops),
         CASE (test_a_line_is_not_late),
         CASE (test_reads_are_dropped)
