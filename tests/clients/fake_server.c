@@ -127,9 +127,10 @@ s_do (fake_server_t *self, fake_deed_t deed)
     else if (deed == FAKE_SILENT)
         self->silent = true;
     else if (deed == FAKE_STOP) {
-        //  The ring first: the message that explains it is late.
+        //  The ring first: the message that explains it is late, by little of the 300 ms in which a client
+        //  waits for it.
         s_close_ring (self);
-        usleep (50000);
+        usleep (5000);
         fake_send_text (self, WIRE_ENDED, self->job, 0,
             "{\"reason\":\"stopping\",\"message\":\"the server ends\"}");
         usleep (50000);

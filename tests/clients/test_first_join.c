@@ -262,18 +262,18 @@ test_a_server_that_starts (void **state)
 //  A ring server that does not answer
 
 //  The server may still hand the ring over, and takes the socket's end for the client's: INLINE would be
-//  wrong now.
+//  wrong now.  The limit is that of each JOINED too, which comes in time also on a busy machine.
 static void
 test_a_ring_that_is_not_handed_over (void **state)
 {
     (void) state;
     fake_server_t *fake = s_fake ((fake_plan_t) { .mute_tokens = 2 });
-    s_expect_epochs (fake, (tureen_options_t) { .timeout_ms = 300 });
+    s_expect_epochs (fake, (tureen_options_t) { .timeout_ms = 2000 });
     assert_int_equal (fake_seen (fake).joins, 3);
     assert_int_equal (fake_seen (fake).inlines, 0);
     fake_destroy (&fake);
     fake = s_fake ((fake_plan_t) { .mute_tokens = 1 });
-    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 300, .rejoin_ms = -1 }, ETIMEDOUT,
+    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 2000, .rejoin_ms = -1 }, ETIMEDOUT,
         "did not hand over the ring");
     assert_int_equal (fake_seen (fake).inlines, 0);
     fake_destroy (&fake);

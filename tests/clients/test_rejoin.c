@@ -311,7 +311,7 @@ test_what_is_the_end (void **state)
         { { .deed = FAKE_DIE, .deed_batches = 3 }, 400,
             { "looked for it again for ", "no server answered" } },
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "it ends", .refuse_code = "stopping",
-            .refuse_after = 1 }, 1000, { "looked for it again for ", "it ends (stopping)" } },
+            .refuse_after = 1 }, 5000, { "looked for it again for ", "it ends (stopping)" } },
         { { .deed = FAKE_SEND_BAD_SEQUENCE, .deed_batches = 3 }, 0, { "out of its order", "server at" } }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {

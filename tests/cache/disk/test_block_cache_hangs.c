@@ -28,7 +28,10 @@
 enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 300, BYTES = UNITS * UNIT - 1000, ERROR_BYTES = 600,
     CALLERS = BLOCK_CACHE_THREADS_MAX + 4,
-    QUICK_MS = 1, SHORT_MS = 4, LONG_MS = 40, PATIENT_MS = 1000,        //  slices
+    QUICK_MS = 1, SHORT_MS = 4, LONG_MS = 200,          //  slices
+    //  One in which nothing ends late: what was lost in short slices is not forgotten in it, so that the
+    //  first whole one would put the cache aside.
+    PATIENT_MS = 1000 * BLOCK_CACHE_SLICE_MS,
     LATE_MS = 7,                        //  nearly two SHORT_MS
     LATE_ANSWERS = 200,                 //  after some fifteen the cache is aside
     LOCKED_MS = 3 * LONG_MS
@@ -291,7 +294,7 @@ test_a_write_hangs (void **state)
         assert_int_equal (pthread_create (&callers [at], NULL, s_store_in_thread, world), 0);
     for (size_t at = 0; at < CALLERS; at++)
         pthread_join (callers [at], NULL);
-    s_set_slice (world, 1000 * BLOCK_CACHE_SLICE_MS);      //  a wait now would not end
+    s_set_slice (world, PATIENT_MS);           //  a wait now would not end
     block_cache_figures_t figures = block_cache_figures (world->cache);
     assert_true (figures.is_aside && figures.times_aside == 1 && figures.failure == 0);
     assert_true (figures.bytes >= bytes);
@@ -395,7 +398,7 @@ test_opening_hangs (void **state)
     block_cache_close (&world->cache);
     s_set_hanging (true);
     s_open (world, QUICK_MS);
-    s_set_slice (world, 1000 * BLOCK_CACHE_SLICE_MS);      //  a wait now would not end
+    s_set_slice (world, PATIENT_MS);           //  a wait now would not end
     assert_true (s_is_aside (world) && block_cache_figures (world->cache).times_aside == 1);
     block_data_t *other;
     block_data_key_t key = { { 1, 1 } };

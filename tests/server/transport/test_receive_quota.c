@@ -275,11 +275,15 @@ the_closed_leave_whole_messages (void **state)
         scene_t scene;
         s_begin (&scene, false, false);
         static const uint8_t frame [5 + 4 + MIB] = { 2, 0, 0, 0, 0, 0, MIB >> 16, 0, 0 };
+        size_t descriptors = scratch_descriptors ();
         s_send_without_end (scene.path, frame, sizeof frame, 5 * MIB);
         size_t whole = 5 * (MIB + RECEIVE_QUOTA_FRAME_BYTES);
         for (int waited = 0; waited < PATIENCE_MS / 10 && receive_quota_bytes () < whole; waited++)
             poll (NULL, 0, 10);
-        poll (NULL, 0, 200);                            //  it is closed at this end, too
+        //  It is closed at this end, too.
+        for (int waited = 0; waited < PATIENCE_MS / 10 && scratch_descriptors () > descriptors; waited++)
+            poll (NULL, 0, 10);
+        assert_int_equal (scratch_descriptors (), descriptors);
         assert_int_equal (receive_quota_bytes (), whole);
         if (settled)
             receive_quota_settled ();

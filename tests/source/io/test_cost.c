@@ -532,7 +532,7 @@ test_a_probe_measures (void **state)
         cost.depth_set = 5;
         uint64_t begin = s_milliseconds ();
         assert_int_equal (cost_probe (&cost, path, 2000), 0);
-        assert_true (s_milliseconds () - begin < 4000);
+        assert_true (s_milliseconds () - begin < 60000);
         assert_true (cost.observed > 0);
         assert_int_equal (cost.depth_set, 5);
         assert_true (cost.latency_seconds > 1e-8 && cost.latency_seconds < 10);
@@ -619,7 +619,7 @@ test_faults_of_the_probe (void **state)
     for (unsigned int nth = 1; struck && nth < 40; nth++) {
         cost_t cost = cost_known (1, 0.5, 2);
         fault_arm (nth, EIO, false);
-        int rc = cost_probe (&cost, path, 1000);
+        int rc = cost_probe (&cost, path, 10000);
         struck = fault_disarm ();
         //  What is hit may be no read: memory, or a thread, which is done without.
         if (rc)
@@ -629,7 +629,7 @@ test_faults_of_the_probe (void **state)
     }
     cost_t cost = cost_assumed ();
     fault_arm (1, EINVAL, false);       //  the first read
-    assert_int_equal (cost_probe (&cost, path, 1000), 0);
+    assert_int_equal (cost_probe (&cost, path, 10000), 0);
     assert_true (fault_disarm ());
     assert_true (scratch_end (&scratch));
 }

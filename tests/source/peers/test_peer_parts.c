@@ -271,7 +271,7 @@ test_no_answers (void **state)
         &count, strange, sizeof strange), 0);
 }
 
-enum { BLOCKS = 8, PATIENCE_MS = 60000 };
+enum { BLOCKS = 8, PATIENCE_MS = 60000, PATIENT_SLICE_MS = 100 * BLOCK_CACHE_SLICE_MS };
 
 static void
 s_find (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
@@ -319,7 +319,7 @@ s_make_room (block_cache_t *cache, block_data_t *data, peers_t *peers)
     block_cache_threads_settle (block_cache_threads (cache));
     while (block_data_is_aside (data))
         sched_yield ();
-    block_cache_threads_set_slice (block_cache_threads (cache), 100 * BLOCK_CACHE_SLICE_MS);
+    block_cache_threads_set_slice (block_cache_threads (cache), PATIENT_SLICE_MS);
     while (peers_make_room (peers, 0))
         ;
     for (uint64_t block = 0; block < BLOCKS; block++)
@@ -346,6 +346,7 @@ s_begin_node (node_t *self, const char *name)
     snprintf (folder, sizeof folder, "%s/cache", self->scratch.path);
     block_cache_threads_t *threads = block_cache_threads_new ();
     assert_non_null (threads);
+    block_cache_threads_set_slice (threads, PATIENT_SLICE_MS);
     assert_int_equal (block_cache_open_by (&self->cache, &threads, folder, 1 << 30, error, sizeof error), 0);
     block_data_key_add (&key, "https://host/a", "\"1\"", 1);
     assert_int_equal (block_data_open (&self->data, self->cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES),
