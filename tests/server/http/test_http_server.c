@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "http_server.h"
+#include "port.h"
 
 #define OPERATORS "operators-token-1234"
 #define VISION "vision-token-12345678"
@@ -24,20 +25,6 @@ static char s_folder [] = "/tmp/tu-http-XXXXXX";
 static char s_path [64], s_socket [80];
 static char s_port [8];
 static const char *const s_tenants [] = { "audio", "vision" };
-
-//  A free port; and "HOST:PORT" with it.
-static bool
-s_find_port (void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
-    socklen_t size = sizeof address;
-    int probe = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_found = bind (probe, (struct sockaddr *) &address, size) == 0
-        && getsockname (probe, (struct sockaddr *) &address, &size) == 0;
-    close (probe);
-    snprintf (s_port, sizeof s_port, "%u", ntohs (address.sin_port));
-    return is_found;
-}
 
 static const char *
 s_at (const char *host)
@@ -51,8 +38,10 @@ static int
 s_begin (void **state)
 {
     (void) state;
-    if (!mkdtemp (s_folder) || !s_find_port ())
+    unsigned port = port_find ();
+    if (!mkdtemp (s_folder) || !port)
         return -1;
+    snprintf (s_port, sizeof s_port, "%u", port);
     snprintf (s_path, sizeof s_path, "%s/tokens", s_folder);
     snprintf (s_socket, sizeof s_socket, "unix:%s/s", s_folder);
     return 0;

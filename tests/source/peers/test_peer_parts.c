@@ -10,21 +10,18 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <zmq.h>
 
 #include "block_cache.h"
 #include "cluster.h"
 #include "members.h"
 #include "peers.h"
+#include "port.h"
 #include "scratch.h"
 
 #define SECOND UINT64_C (1000000000)
@@ -380,19 +377,6 @@ test_room_after_time_aside (void **state)
     s_end_node (&node);
 }
 
-//  A port that is free, as "127.0.0.1:PORT".
-static void
-s_find_port (char name [40])
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
-    socklen_t length = sizeof address;
-    int listener = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal (bind (listener, (struct sockaddr *) &address, length), 0);
-    assert_int_equal (getsockname (listener, (struct sockaddr *) &address, &length), 0);
-    close (listener);
-    snprintf (name, 40, "127.0.0.1:%d", ntohs (address.sin_port));
-}
-
 //  Another member asks for a block that the store does not give.
 static void
 s_ask_in_vain (void *asker, peers_t *peers, const block_data_t *data)
@@ -421,7 +405,9 @@ test_fetches_that_fail (void **state)
     (void) state;
     node_t node;
     char error [600], name [40], address [60];
-    s_find_port (name);
+    unsigned port = port_find ();
+    assert_int_not_equal (port, 0);
+    snprintf (name, sizeof name, "127.0.0.1:%u", port);
     s_begin_node (&node, name);
     snprintf (address, sizeof address, "tcp://%s", name);
     assert_int_equal (cluster_start (node.cluster, error, sizeof error), 0);
