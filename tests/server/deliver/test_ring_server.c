@@ -245,6 +245,7 @@ test_killed_client (void **state)
     ring_play_expect (self, 7, token);
     pid_t child = fork ();
     if (child == 0) {
+        prctl (PR_SET_PDEATHSIG, SIGKILL);
         ring_play_knock_with (self, token);
         pause ();
     }

@@ -98,6 +98,7 @@ s_begin (const world_t *world, const char *script, int64_t pause_ms)
     assert_true (process >= 0);
     if (process)
         return process;
+    prctl (PR_SET_PDEATHSIG, SIGKILL);          //  also where the test fails
     prctl (PR_SET_CHILD_SUBREAPER, 1);          //  as the first process of a container
     char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script,
         (char *) (uintptr_t) world->seen, NULL };

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -219,6 +220,7 @@ test_killed_server_is_taken_over (void **state)
     assert_int_equal (pipe2 (pipes, O_CLOEXEC), 0);
     pid_t child = fork ();
     if (child == 0) {
+        prctl (PR_SET_PDEATHSIG, SIGKILL);      //  also if this test fails
         endpoint_t *endpoint;
         char error [ERROR_BYTES];
         if (endpoint_claim (&endpoint, self->text, NULL, error, sizeof error))
