@@ -228,6 +228,7 @@ static int
 end (void **state)
 {
     world_t *world = *state;
+    s_answer ();                        //  a test that failed has not said so
     s_stop (world);
     close (world->log.descriptor);
     close (world->kept);

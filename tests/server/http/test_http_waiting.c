@@ -36,6 +36,7 @@ s_begin (void **state)
     world_t *world = calloc (1, sizeof *world);
     assert_non_null (world);
     *state = world;
+    alarm (300);                        //  what hangs fails
     assert_true (scratch_begin (&world->scratch));
     world->address.sun_family = AF_UNIX;
     snprintf (world->address.sun_path, sizeof world->address.sun_path, "%s/s", world->scratch.path);

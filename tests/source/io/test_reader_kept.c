@@ -61,6 +61,7 @@ s_begin (const play_world_t *world, size_t way)
     if (threads)
         block_cache_threads_set_slice (threads, PATIENT_MS);
     held_disk.is_cold = has_threads;
+    held_disk_hold (false);             //  a test that failed has not said so
     if (block_cache_open_by (&self.cache, &threads, self.folder, CACHE_BYTES, error, sizeof error))
         fail_msg ("%s", error);
     block_data_key_t key = { { 0, 0 } };

@@ -151,6 +151,12 @@ static int
 s_end (void **state)
 {
     world_t *world = *state;
+    held_disk_hold (false);             //  a test that failed has not said so
+    //  What it had asked for lies in a frame that is gone, so its reader is left as it is.
+    if (world->reader && reader_pending (world->reader) > 0) {
+        scratch_end (&world->scratch);
+        return -1;
+    }
     reader_destroy (&world->reader);
     store_destroy (&world->store);
     block_data_close (&world->data);

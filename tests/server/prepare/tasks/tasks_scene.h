@@ -80,6 +80,8 @@ void tasks_scene_begin (tasks_scene_t *self);
 //  A further job, which never gets a batch.
 job_t *tasks_scene_join (tasks_scene_t *self, tenant_t *tenant, dataset_t *dataset);
 void tasks_scene_end (tasks_scene_t *self);
+//  A teardown of each test: one that failed has not reset its plan, by which the next ones would hang.
+int tasks_scene_forget (void **state);
 //  False: nothing happened for so long.
 bool tasks_scene_turn_for (tasks_scene_t *self, int wait_ms);
 //  Until all samples have been sent, or the job is over.

@@ -90,6 +90,9 @@ begin (void **state)
     world_t *world = calloc (1, sizeof *world);
     *state = world;
     alarm (300);                        //  what hangs fails
+    atomic_store (&s_reads.together, 0);
+    atomic_store (&s_ring_fails, false);
+    s_threads_left = INT_MAX;
     if (!world || !scratch_begin (&world->scratch))
         return -1;
     char path [PATH_MAX], error [1024];

@@ -858,36 +858,46 @@ test_what_is_read_ahead_has_a_part_of_the_memory (void **state)
     assert_int_equal (ahead_reads_bytes_most (UINT64_MAX), AHEAD_READS_BYTES);
 }
 
+static int
+s_forget (void **state)
+{
+    s_scene = NULL;
+    s_is_starting = false;
+    return tasks_scene_forget (state);
+}
+
+#define CASE(function) cmocka_unit_test_teardown (function, s_forget)
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_all_fields_come_to_their_rows),
-        cmocka_unit_test (test_each_device_learns_by_itself),
-        cmocka_unit_test (test_a_device_comes_and_goes),
-        cmocka_unit_test (test_the_file_at_fault_is_named),
-        cmocka_unit_test (test_what_does_not_suit_is_not_bad),
-        cmocka_unit_test (test_workers_time_is_told),
-        cmocka_unit_test (test_large_decoders_are_made_anew),
-        cmocka_unit_test (test_samples_of_a_copy_come_to_their_rows),
-        cmocka_unit_test (test_a_lost_sample_without_a_file_is_bad),
-        cmocka_unit_test (test_a_copy_that_hangs_is_left),
-        cmocka_unit_test (test_packed_samples_come_to_their_rows),
-        cmocka_unit_test (test_a_failing_volume_is_told),
-        cmocka_unit_test (test_rows_are_learned),
-        cmocka_unit_test (test_what_is_learned_of_rows),
-        cmocka_unit_test (test_files_of_a_sample_share_a_queue),
-        cmocka_unit_test (test_side_tasks_of_a_tenant_come_in_order),
-        cmocka_unit_test (test_end_answers_all_side_tasks),
-        cmocka_unit_test (test_side_tasks_come_back),
-        cmocka_unit_test (test_done_does_not_wait_for_others),
-        cmocka_unit_test (test_copies_of_a_job_that_is_over_are_left),
-        cmocka_unit_test (test_versions_that_nobody_wants_are_left),
-        cmocka_unit_test (test_long_tasks_are_told),
-        cmocka_unit_test (test_long_tasks_of_others_are_not_told),
-        cmocka_unit_test (test_long_tasks_of_two_tenants),
-        cmocka_unit_test (test_what_is_read_ahead_has_a_part_of_the_memory),
-        cmocka_unit_test (test_the_end_waits_for_no_stage)
+        CASE (test_all_fields_come_to_their_rows),
+        CASE (test_each_device_learns_by_itself),
+        CASE (test_a_device_comes_and_goes),
+        CASE (test_the_file_at_fault_is_named),
+        CASE (test_what_does_not_suit_is_not_bad),
+        CASE (test_workers_time_is_told),
+        CASE (test_large_decoders_are_made_anew),
+        CASE (test_samples_of_a_copy_come_to_their_rows),
+        CASE (test_a_lost_sample_without_a_file_is_bad),
+        CASE (test_a_copy_that_hangs_is_left),
+        CASE (test_packed_samples_come_to_their_rows),
+        CASE (test_a_failing_volume_is_told),
+        CASE (test_rows_are_learned),
+        CASE (test_what_is_learned_of_rows),
+        CASE (test_files_of_a_sample_share_a_queue),
+        CASE (test_side_tasks_of_a_tenant_come_in_order),
+        CASE (test_end_answers_all_side_tasks),
+        CASE (test_side_tasks_come_back),
+        CASE (test_done_does_not_wait_for_others),
+        CASE (test_copies_of_a_job_that_is_over_are_left),
+        CASE (test_versions_that_nobody_wants_are_left),
+        CASE (test_long_tasks_are_told),
+        CASE (test_long_tasks_of_others_are_not_told),
+        CASE (test_long_tasks_of_two_tenants),
+        CASE (test_what_is_read_ahead_has_a_part_of_the_memory),
+        CASE (test_the_end_waits_for_no_stage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

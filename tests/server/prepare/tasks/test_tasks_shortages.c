@@ -78,14 +78,16 @@ test_an_end_does_not_wait_for_memory (void **state)
     tasks_scene_end (&scene);
 }
 
+#define CASE(function) cmocka_unit_test_teardown (function, tasks_scene_forget)
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_shortages_are_waited_out),
-        cmocka_unit_test (test_shortages_that_last),
-        cmocka_unit_test (test_an_end_in_a_shortage),
-        cmocka_unit_test (test_an_end_does_not_wait_for_memory)
+        CASE (test_shortages_are_waited_out),
+        CASE (test_shortages_that_last),
+        CASE (test_an_end_in_a_shortage),
+        CASE (test_an_end_does_not_wait_for_memory)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
