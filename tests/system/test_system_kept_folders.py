@@ -70,7 +70,7 @@ class Folders(KeptTest):
             self.assertEqual(source, self.bytes)
             #  It may have gone over to pieces, which are whole units.
             self.assertGreaterEqual(kept, before + self.bytes)
-            self.assertLess(kept, before + self.bytes + 4096 * len(expected))
+            self.assertLess(kept, before + self.bytes + 4096 * SAMPLES)
 
     def test_a_later_server_reads_what_has_changed(self):
         with self.serve() as server:
@@ -162,9 +162,15 @@ class Pieces(KeptTest):
         return seen
 
     def fill(self):
-        """The pixels, as one server found them and kept the files."""
+        """The pixels, as one server found them and kept all files."""
+        def is_kept():
+            before, _ = self.so_far(server)
+            self.assertEqual(self.pixels(server), [found])
+            return self.so_far(server)[0] == before
         with self.serve() as server:
-            return self.pixels(server)[0]
+            found, = self.pixels(server)
+            wait_until("an epoch reads nothing of the folder", is_kept)
+        return found
 
     def hide(self):
         os.rename(self.data, self.data + ".away")
@@ -210,19 +216,24 @@ class Pieces(KeptTest):
 
     def test_a_running_server_begins_to_read_pieces(self):
         """In the middle of an epoch of the jobs that are there."""
+        def are_read():
+            if all(job.process.poll() is not None for job in jobs):
+                self.pixels(server)             # the jobs left some files that were not kept
+            return self.figures(server)
         with self.serve() as server:
             jobs = [server.read(batch=7, epochs=30), server.read("--order", "private", batch=5, epochs=12)]
-            wait_until("the folder is read in pieces", lambda: self.figures(server))
+            wait_until("the folder is read in pieces", are_read)
             self.assertIn("and read from there in pieces", server.log())
             for job, epochs in zip(jobs, (30, 12)):
                 seen = job.finish()["epochs"]
                 self.assertEqual(len(seen), epochs)
                 for ids in seen.values():
                     self.assertEqual(sorted(ids), list(range(SAMPLES)))
-            self.assertGreater(self.figures(server)["pieces"], 0)
             #  What is being read when pieces begin may be read twice.
             self.assertLess(self.so_far(server)[0], 1.2 * self.bytes)
+            #  The jobs may have ended just when pieces began.
             self.assertEqual(self.pixels(server), [self.plain_pixels()])
+            self.assertGreater(self.figures(server)["pieces"], 0)
 
     def plain_pixels(self):
         with Server({"train": self.data}, cache="3M") as server:
@@ -243,18 +254,21 @@ class Pieces(KeptTest):
 
     def test_damage_costs_what_it_hits(self):
         """In each of ten units a byte: their samples are read of the folder, and kept again."""
-        expected = self.fill()
+        expected, epochs = self.fill(), 0
+
+        def is_kept_again():
+            nonlocal epochs
+            epochs += 2
+            self.assertEqual(self.pixels(server, 2), [expected] * 2)
+            return self.figures(server)["missing_samples"] == 0
         with self.serve() as server:
             self.assertEqual(self.pixels(server), [expected])
             self.assertEqual(self.so_far(server)[0], 0)
             self.damage(range(50, self.bytes // 2, self.bytes // 20))
-            self.assertEqual(self.pixels(server, 2), [expected] * 2)
-            #  A disk that is late for a while does not keep all of them at once.
-            while server.status()["datasets"][0]["pieces"]["missing_samples"]:
-                self.assertEqual(self.pixels(server), [expected])
+            wait_until("what was damaged is kept again", is_kept_again)
             source, _ = self.so_far(server)
             self.assertGreater(source, 0)
-            self.assertLess(source, self.bytes / 8)
+            self.assertLess(source, epochs * self.bytes / 16)
             self.hide()
             self.assertEqual(self.pixels(server, 2), [expected] * 2)
             self.assertEqual(self.so_far(server)[0], source)
