@@ -429,7 +429,8 @@ class Packed(CacheTest):
             self.assertEqual(self.cache("verify", status=1)["damaged_bytes"], 12 * UNIT)
             folder, said = self.pack("--from-disk", self.folder, "--listing", "anew",
                                      data="s3://bucket/train", environment=environment)
-            asked = [request.name for request in store.requests if request.name.endswith(".jpg")]
+            #  One that is far slower than others is asked for again.
+            asked = {request.name for request in store.requests if request.name.endswith(".jpg")}
             self.assertTrue(6 < len(asked) <= 12, asked)
             self.assert_same(folder, made)
             self.assertEqual(len(self.cache("drop", "s3://bucket/train")["dropped"]), 2)

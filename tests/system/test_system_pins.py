@@ -21,6 +21,9 @@ sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
 
 BATCH, EPOCHS = 16, 3
+#  A loaded machine has no time to take what it has read ahead before memory is full, and reads it once more.
+#  Load has no distribution: only a fault reaches that many times the data.
+READ_TWICE = 1.25
 FIXED_SEED = os.path.join(os.path.dirname(harness.TUREEN), "fixed_seed.so")
 
 
@@ -95,8 +98,10 @@ class PinsTest(unittest.TestCase):
                 self.assertEqual(read + hit, both)
                 #  Of so little data single reads at an epoch's end, and blocks at pieces' ends, are some
                 #  hundredths beside S, with pins or without.
-                self.assertAlmostEqual(both / 3 / size, 1, delta=0.04)
-                self.assertAlmostEqual(read / both, 1 - pins["part"], delta=0.01)
+                passes = both / 3 / size
+                self.assertGreater(passes, 0.96)
+                self.assertLess(passes, READ_TWICE)
+                self.assertAlmostEqual(read / both, 1 - pins["part"], delta=0.01 + max(0, passes - 1.04))
                 #  Whole blocks of 4 MiB, and a volume's last one.
                 self.assertGreater(pins["bytes"] + (4 << 20) + 4096, min(size, size * part))
                 self.assertLessEqual(pins["memory_bytes"], pins["limit_bytes"])
@@ -214,9 +219,11 @@ class PinsTest(unittest.TestCase):
             self.assertGreater(pins["saved_seconds"], 0)
             #  All of its epoch's samples were read, but for those that lay prepared, while pins were full.
             self.assertEqual(reads["epoch"], 0)
-            self.assertAlmostEqual(reads["epoch_bytes"] / status["datasets"][0]["bytes"], 1, delta=0.06)
+            passes = reads["epoch_bytes"] / status["datasets"][0]["bytes"]
+            self.assertGreater(passes, 0.94)
+            self.assertLess(passes, READ_TWICE)
             self.assertAlmostEqual(reads["epoch_pinned_bytes"] / reads["epoch_bytes"], pins["part"],
-                                   delta=0.05)
+                                   delta=0.05 + max(0, passes - 1.06))
             self.assertGreater(reads["epoch_saved_seconds"], 0)
             self.assertLess(reads["saved_seconds"], pins["saved_seconds"])
             text = server.status_text()
@@ -453,17 +460,23 @@ class StoreTest(unittest.TestCase):
         taken = take(server, 1, seed="5")
         return taken, (self.store.sent() - before) / self.size
 
+    def assert_sent(self, sent, part, delta=0.02):
+        """About the part of the data that is not kept; and of that, one in twenty requests may be made again
+        where they are slow (pace.h)."""
+        self.assertGreater(sent, part - delta)
+        self.assertLess(sent, (READ_TWICE + 0.05) * part + delta)
+
     def test_packs(self):
         with self.serve(None) as server:
             wanted, sent = self.epoch(server)
-            self.assertAlmostEqual(sent, 1, delta=0.01)
+            self.assert_sent(sent, 1, delta=0.01)
         for part in (0.5, 1.2):
             with self.serve(part) as server:
                 for turn in range(3):
                     taken, sent = self.epoch(server)
                     self.assertEqual(taken, wanted)
                     pins = server.status()["datasets"][0]["pins"]
-                    self.assertAlmostEqual(sent, 1 - pins["part"] if turn else 1, delta=0.02)
+                    self.assert_sent(sent, 1 - pins["part"] if turn else 1)
                 self.assertGreater(pins["bytes"] + (4 << 20) + 4096, min(part, 1) * self.size)
 
     def test_single_objects(self):
@@ -513,8 +526,8 @@ class StoreTest(unittest.TestCase):
                 before = server.status()["datasets"][0]["pack"]["block_cache_bytes"]
                 self.assertEqual(self.epoch(server), (wanted, 0))
                 dataset = server.status()["datasets"][0]
-                self.assertAlmostEqual((dataset["pack"]["block_cache_bytes"] - before) / self.size,
-                                       1 - dataset["pins"]["part"] if turn else 1, delta=0.02)
+                self.assert_sent((dataset["pack"]["block_cache_bytes"] - before) / self.size,
+                                 1 - dataset["pins"]["part"] if turn else 1)
             self.assertGreater(dataset["pins"]["part"], 0.4)
 
     def test_beside_a_local_disk_without_room(self):
@@ -530,9 +543,9 @@ class StoreTest(unittest.TestCase):
                         held = (dataset["pack"] or dataset["objects"])["block_cache_held"] / self.size
                         if turn:
                             #  Beside the blocks of both there are the checksums and holes of the disk's.
-                            self.assertAlmostEqual(sent, 1 - dataset["pins"]["part"] - held, delta=0.04)
+                            self.assert_sent(sent, 1 - dataset["pins"]["part"] - held, delta=0.04)
                         elif start:
-                            self.assertAlmostEqual(sent, 1 - held, delta=0.04)
+                            self.assert_sent(sent, 1 - held, delta=0.04)
                     self.assertGreater(dataset["pins"]["part"], 0.25)
                     self.assertGreater(held, 0.4)
 
