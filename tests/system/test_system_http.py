@@ -376,8 +376,12 @@ class Shown(SystemTest):
             self.assertFalse(browser.find_element("css selector", "#sharing canvas").is_displayed())
             for number in range(12):
                 server.read(batch=8, epochs=0, rate=1, name="more %d" % number)
-            wait_until("they are a picture", lambda: browser.find_element(
-                "css selector", "#sharing canvas").is_displayed())
+
+            def canvas():
+                return browser.find_element("css selector", "#sharing canvas")
+            #  With fewer jobs the squares that are clicked would be others.
+            wait_until("all are a picture", lambda: canvas().is_displayed()
+                       and "of 14 jobs" in (canvas().get_attribute("aria-label") or ""))
             #  Two squares of a row are clicked: the job stays picked, and the line tells of the second.
             row, line, notes = browser.execute_script(
                 "const canvas = document.querySelector('#sharing canvas'), at = canvas.clientWidth / 14;"

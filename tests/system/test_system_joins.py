@@ -133,11 +133,13 @@ class Joins(SystemTest):
     def stopped_while_it_starts(server):
         """The thread that starts it anew; None: it was too quick."""
         server.stop()
+        before = server.process
         starting = threading.Thread(target=server.start)
         starting.start()
         socket = server.endpoint[len("ipc://"):]
         lock = socket + ".lock"
-        wait_until("its lock is there", lambda: os.path.exists(lock) and os.path.getsize(lock), step=0)
+        wait_until("its lock is there", lambda: server.process is not before and os.path.exists(lock)
+                   and os.path.getsize(lock), step=0)
         os.kill(server.pid, signal.SIGSTOP)
         if not os.path.exists(socket):
             return starting

@@ -124,12 +124,11 @@ class Top(SystemTest):
         with self.serve() as server:
             server.read(batch=16, epochs=0, rate=100, name="first")
             wait_until("it is there", lambda: server.job_status("first"))
-            process = subprocess.Popen([TUREEN, "top", "--connect", server.endpoint, "--seconds", "0.2"],
-                                       stdout=subprocess.PIPE, env=server.environment,
-                                       universal_newlines=True)
-            time.sleep(1)
-            process.terminate()
-            lines = process.communicate()[0].splitlines()
+            with subprocess.Popen([TUREEN, "top", "--connect", server.endpoint, "--seconds", "0.2"],
+                                  stdout=subprocess.PIPE, env=server.environment,
+                                  universal_newlines=True) as process:
+                lines = [process.stdout.readline().rstrip("\n") for _ in range(4)]
+                process.terminate()
             self.assertRegex(lines[0], r"^tureen [0-9][^ ,]*, up for [0-9]+ s, 1 job")
             self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, read ")
             self.assertRegex(lines[2], "^  data train: SAMPLES 200, SIZE [0-9.]+ KiB, KIND files, MEMORY -, "
