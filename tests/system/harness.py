@@ -91,14 +91,20 @@ _given_ports = set()
 
 
 def free_port():
-    """None twice: the system may give one again before anything listens there."""
+    """None twice, and none that the system gives by itself (/proc/sys/net/ipv4/ip_local_port_range): another
+    test's connection could have it before anything listens there."""
+    draw = random.SystemRandom()
     while True:
+        port = draw.randrange(10000, 32768)
+        if port in _given_ports:
+            continue
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port not in _given_ports:
-            _given_ports.add(port)
-            return port
+            try:
+                probe.bind(("", port))
+            except OSError:                     # in use
+                continue
+        _given_ports.add(port)
+        return port
 
 
 def wait_until(what, question, seconds=PATIENCE, step=0.02, seen=str):
