@@ -123,16 +123,18 @@ class Deployment(SystemTest):
         as_other = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
         folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        log = os.path.join(folder, "log")
+        log, default = os.path.join(folder, "log"), "/tmp/tureen-%d" % NOBODY
+        self.addCleanup(shutil.rmtree, default, ignore_errors=True)
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("XDG_RUNTIME_DIR", "TUREEN_ENDPOINT")}
         with open(log, "w") as output:
             server = subprocess.Popen(["prlimit", "--memlock=0:0", *as_other, self.program, "serve",
                                        "--dataset", "train=" + self.data, "--cache", "16M", "--workers", "1"],
                                       stdout=output, stderr=output, env=environment, cwd="/")
+        self.addCleanup(server.kill)
         try:
             wait_until("the server listens", lambda: "listening on" in read(log) or server.poll() is not None)
-            endpoint = "ipc:///tmp/tureen-%d/server.sock" % NOBODY
+            endpoint = "ipc://%s/server.sock" % default
             self.assertIn("listening on " + endpoint, read(log))
             said = self.client("", as_other, environment={"XDG_RUNTIME_DIR": "", "TUREEN_ENDPOINT": ""})
             self.assert_served(said, "ring")
@@ -141,7 +143,7 @@ class Deployment(SystemTest):
         finally:
             server.terminate()
             self.assertEqual(server.wait(PATIENCE), 0, read(log))
-        os.rmdir("/tmp/tureen-%d" % NOBODY)
+        os.rmdir(default)
 
     #   ---- other file systems
 

@@ -1,6 +1,7 @@
 """A folder on a file system that another process serves, as a network's is: kept on the local disk unasked,
 read from there while the file system's server stands still or is gone, and read anew where files changed.
 The file system is bindfs (FUSE): kernels without NFS have it too."""
+import contextlib
 import os
 import shutil
 import signal
@@ -41,11 +42,14 @@ class Mounted:
             raise unittest.SkipTest("NOT RUN: bindfs cannot mount here (status %s)" % self.process.returncode)
         return self
 
-    def stand_still(self):
+    @contextlib.contextmanager
+    def standing_still(self):
+        """A server that waits for it could not end if it never went on."""
         self.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self):
-        self.process.send_signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def die(self):
         """What is open there fails from now on."""
@@ -54,9 +58,11 @@ class Mounted:
         subprocess.run(["umount", "-l", self.folder], check=True)
 
     def end(self):
-        if self.process and self.process.poll() is None:
-            self.go_on()
-            self.die()
+        """However a test has left it."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        subprocess.run(["umount", "-l", self.folder], stderr=subprocess.DEVNULL)
 
 
 @unittest.skipIf(missing(), missing())
@@ -87,19 +93,17 @@ class NetworkFolders(KeptTest):
         expected = self.plain(self.below)
         with self.serve() as server:
             take(server, 1)
-            self.mounted.stand_still()
-            self.assertEqual(take(server, 1, seed="3"), expected)
-            self.mounted.go_on()
+            with self.mounted.standing_still():
+                self.assertEqual(take(server, 1, seed="3"), expected)
             self.assertEqual(self.so_far(server)[0], self.bytes)
 
     def test_its_server_stands_still_before_the_first_epoch(self):
         """The epoch waits, and comes when the server is back."""
         with self.serve() as server:
-            self.mounted.stand_still()
-            reader = server.read(batch=8, epochs=1)
-            wait_until("a job waits", lambda: server.status()["jobs"])
-            self.assertEqual(server.status()["delivered"], 0)
-            self.mounted.go_on()
+            with self.mounted.standing_still():
+                reader = server.read(batch=8, epochs=1)
+                wait_until("a job waits", lambda: server.status()["jobs"])
+                self.assertEqual(server.status()["delivered"], 0)
             self.assertEqual(sorted(reader.finish()["epochs"][0]), list(range(SAMPLES)))
             self.assertEqual(server.status()["bad_samples"], 0)
             self.assertEqual(self.so_far(server)[0], self.bytes)

@@ -97,7 +97,11 @@ class OtherUsers(SystemTest):
         for process in self.processes:
             if process.poll() is None:
                 process.terminate()
-            process.wait(PATIENCE)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:   # the others and the folders must not stay
+                process.kill()
+                process.wait()
         for path in (self.default, self.place):
             if os.path.islink(path):
                 os.unlink(path)
