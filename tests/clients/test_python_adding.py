@@ -16,7 +16,7 @@ import warnings
 from typing import Any, Dict, List, Tuple
 from unittest import mock
 
-from client_checks import Tidy, until
+from client_checks import Tidy, in_time, until
 from fake_server import HEAD, FakeServer, dump, pack_head
 
 import tureen
@@ -698,10 +698,13 @@ class Again(Case):
             processes[0] = 2
             with tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader:
                 next(iter(loader))
-            with tureen.Loader(server.endpoint, "val", batch_size=8, rejoin=0.5) as loader:
-                with self.assertRaisesRegex(tureen.NoServer, "nor could it be given what it lacks .*there is "
-                                            "no folder '/v'"):
-                    iter(loader)
+
+            def in_vain(rejoin: float) -> None:
+                with tureen.Loader(server.endpoint, "val", batch_size=8, rejoin=rejoin) as loader:
+                    with self.assertRaisesRegex(tureen.NoServer, "nor could it be given what it lacks .*"
+                                                "there is no folder '/v'"):
+                        iter(loader)
+            in_time(in_vain)
             #  The server takes none: that does not pass.
             server.missing, server.refusals = [], [("forbidden", "only an operator may add")] * 10
             with tureen.Loader(server.endpoint, "val", batch_size=8, rejoin=1000) as loader:
@@ -738,9 +741,13 @@ class Again(Case):
                     self.assertEqual(sum(1 for _ in loader), 3)
             found.add(more="/m")
             self.assertEqual(found.names["more"], "more")
-            with tureen.Loader(server.endpoint, batch_size=8, rejoin=0.5) as loader:
-                with self.assertRaisesRegex(tureen.NoServer, "'train' first; it was looked for during 0.5 s"):
-                    iter(loader)
+
+            def in_vain(rejoin: float) -> None:
+                with tureen.Loader(server.endpoint, batch_size=8, rejoin=rejoin) as loader:
+                    with self.assertRaisesRegex(tureen.NoServer, "'train' first; it was looked for during "
+                                                f"{rejoin:g} s"):
+                        iter(loader)
+            in_time(in_vain)
             server.hanging = []
             with tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader:
                 self.assertEqual(sum(1 for _ in loader), 3)

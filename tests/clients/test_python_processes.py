@@ -62,7 +62,7 @@ class Processes(Either):
                 process = context.Process(target=use_a_loader, args=(loader, theirs))
                 process.start()
                 theirs.close()
-                self.assertTrue(ours.poll(20))
+                self.assertTrue(ours.poll(PATIENCE_S))
                 self.assertEqual(ours.recv(), [8] * 12 + [4])
                 process.join()
                 ours.close()

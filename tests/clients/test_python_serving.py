@@ -336,7 +336,8 @@ while os.path.exists(f"/proc/{{process}}"):
 
     def test_why_it_cannot_be_started_again(self) -> None:
         self.serve()
-        loader = tureen.Loader(self.endpoint, batch_size=2, slots=3, rejoin=2)
+        #  Within that time the server has to be started, and to fail, on a loaded machine too.
+        loader = tureen.Loader(self.endpoint, batch_size=2, slots=3, rejoin=10)
         batches = iter(loader)
         next(batches)
         os.rename(self.data, self.data + "-gone")
