@@ -125,7 +125,8 @@ class Tidy(unittest.TestCase):
     def server(self, samples: int = 100, **how: Any) -> FakeServer:
         server = FakeServer(samples, **how)
         self.servers.append(server)
-        return server.__enter__()
+        self.addCleanup(server.__enter__().__exit__)    # tearDown ends it only if its jobs have ended
+        return server
 
     def assert_intact(self, batch: tureen.Batch) -> None:
         self.assertEqual(batch["label"].tolist(), batch.ids.tolist())

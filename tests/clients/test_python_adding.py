@@ -167,7 +167,7 @@ class Case(Tidy):
     def adder(self, **how: Any) -> Adder:
         server = Adder(**how)
         self.servers.append(server)
-        server.__enter__()
+        self.addCleanup(server.__enter__().__exit__)
         self.addCleanup(names.forget, server.endpoint)
         self.addCleanup(standby.forget, server.endpoint)
         return server

@@ -204,6 +204,7 @@ class Starting(Tidy):
         joining.start()
         until(lambda: any(one._search for one in list(connection._live)), "the end of the first patience")
         self.servers.append(self.unborn.__enter__())
+        self.addCleanup(self.unborn.__exit__)
         joining.join()
         self.assertEqual(batches, [4] * 5)
 
