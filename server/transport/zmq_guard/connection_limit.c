@@ -152,7 +152,10 @@ static bool
 s_meet (connection_limit_t *self, int fd, visitor_t *visitor)
 {
     struct stat status;
-    if (fstat (fd, &status) != 0 || !S_ISSOCK (status.st_mode))
+    int type;
+    socklen_t size = sizeof type;
+    //  fstat of a file asks its file system, and with one that stands still (NFS) the whole server would.
+    if (getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fstat (fd, &status) != 0)
         return false;
     visitor_t wanted = { .inode = status.st_ino };
     const visitor_t *known = self->before_count == 0? NULL:

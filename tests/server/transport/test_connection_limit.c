@@ -40,6 +40,19 @@ __wrap_dup3 (int from, int to, int flags)
     return __real_dup3 (from, to, flags);
 }
 
+//  Whether a file's system was asked about it: one that stands still would not answer.
+static bool s_asked_of_file;
+
+int __real_fstat (int fd, struct stat *status);
+int __wrap_fstat (int fd, struct stat *status);
+int
+__wrap_fstat (int fd, struct stat *status)
+{
+    int rc = __real_fstat (fd, status);
+    s_asked_of_file |= rc == 0 && !S_ISSOCK (status->st_mode);
+    return rc;
+}
+
 //  -- what every case begins and ends with
 
 typedef struct {
@@ -281,6 +294,21 @@ test_others_are_left_alone (void **state)
     for (size_t index = 0; index < sizeof fds / sizeof *fds; index++)
         close (fds [index]);
     unlink (other_path);
+}
+
+//  Guards: the server goes on while the file system of an open file stands still.
+static void
+test_files_are_not_asked (void **state)
+{
+    fixture_t *self = *state;
+    int folder = open (self->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true (folder >= 0);
+    add (self, 0);
+    s_asked_of_file = false;
+    look (self);
+    assert_false (s_asked_of_file);
+    assert_int_equal (connection_limit_connections (self->connection_limit), 1);
+    close (folder);
 }
 
 //  Descriptors: as many as there are; and a look takes none, nor keeps what ZeroMQ closes.
@@ -544,6 +572,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_the_youngest_of_one_look_go, begin, end),
         cmocka_unit_test_setup_teardown (test_groups_count_together, begin, end),
         cmocka_unit_test_setup_teardown (test_others_are_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown (test_files_are_not_asked, begin, end),
         cmocka_unit_test_setup_teardown (test_descriptors, begin, end),
         cmocka_unit_test_setup_teardown (test_when_it_looks, begin, end),
         cmocka_unit_test_setup_teardown (test_without_a_path, begin, end),
