@@ -9,6 +9,7 @@ import struct
 import subprocess
 import termios
 import time
+import threading
 import unittest
 
 import harness
@@ -127,7 +128,10 @@ class Top(SystemTest):
             with subprocess.Popen([TUREEN, "top", "--connect", server.endpoint, "--seconds", "0.2"],
                                   stdout=subprocess.PIPE, env=server.environment,
                                   universal_newlines=True) as process:
+                timer = threading.Timer(harness.PATIENCE, process.kill)
+                timer.start()
                 lines = [process.stdout.readline().rstrip("\n") for _ in range(4)]
+                timer.cancel()
                 process.terminate()
             self.assertRegex(lines[0], r"^tureen [0-9][^ ,]*, up for [0-9]+ s, 1 job")
             self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, read ")
