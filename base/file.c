@@ -112,9 +112,12 @@ file_read_at (int fd, void *memory, size_t bytes, uint64_t offset)
 {
     size_t done = 0;
     while (done < bytes) {
+        int error = errno;
         ssize_t count = pread (fd, (char *) memory + done, bytes - done, (off_t) (offset + done));
-        if (count < 0 && errno == EINTR)
+        if (count < 0 && errno == EINTR) {
+            errno = error;
             continue;
+        }
         if (count <= 0)
             break;
         done += (size_t) count;

@@ -41,7 +41,7 @@ PICTURES = {
     "tiers": Picture("""
 0, 14 | the data | folders, packs, | buckets
 1, 14 | local disk | --disk DIR=BYTES | what was read once, | for later epochs | and later servers
-2, 14 | pins | --memory | encoded bytes: what | came first stays, until | memory is full
+2, 14 | pins | --memory | encoded bytes: the | first that come fill | memory, and stay
 3, 14 | mixing | --raw | pieces of neighbours: | from them each job | draws what it needs
 4, 14 | prepared | --cache | versions that several | jobs use, until the | last of them has
 5, 14 | jobs | rings | batches in | shared memory
@@ -51,8 +51,8 @@ PICTURES = {
 2 -> 3:
 3 -> 4: decode
 4 -> 5: batch
-""", "A sample comes from the rightmost that has it. The local disk and pins are there with their options "
-        "only; --memory sets --raw and --cache too.", 108),
+""", "A sample comes from the rightmost place before the rings that has it. The local disk and pins need "
+        "their options; --memory sets --raw and --cache too.", 108),
 }
 
 BOX_WIDTH, GAP = 146, 54

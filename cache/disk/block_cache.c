@@ -110,8 +110,8 @@ s_read_usage (block_cache_t *self)
     return rc? rc: block_cache_room_count (self);
 }
 
-//  Another process that has it for long (a debugger stops it) must not hold up reads: one request waits for
-//  it for 0.1 s, under this process' lock, and those of the next second not at all.
+//  Another process that has it for long (a debugger stops it) must not hold up reads: each second one request
+//  waits for it, for 0.1 s, under this process' lock, and the others do not.
 static int
 s_lock_soon (block_cache_t *self)
 {
@@ -120,10 +120,10 @@ s_lock_soon (block_cache_t *self)
     for (int tries = 0; flock (self->usage, LOCK_EX | LOCK_NB) != 0; tries++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
-        if (tries == most) {
+        if (tries == most && most > 0)
             self->locked_until_ms = clock_now_ms () + LOCKED_MS;
+        if (tries == most)
             return -EAGAIN;
-        }
         nanosleep (&(struct timespec) { .tv_nsec = PAUSE_MS * 1000000L }, NULL);
     }
     self->locked_until_ms = 0;
@@ -666,10 +666,15 @@ static void
 s_work_open (block_cache_request_t *request)
 {
     block_cache_t *self = request->cache;
+    int64_t began_ms = clock_now_ms ();
     int rc = self->descriptor < 0? s_open_folder (self, self->error, sizeof self->error): 0;
     if (rc == 0 && self->usage < 0)
         rc = s_open_usage (self, self->error, sizeof self->error);
     rc = rc? rc: s_look (self, request->may_wait, self->error, sizeof self->error);
+    //  A caller that has gone on for a late disk does not try again.
+    if (rc == -EAGAIN && clock_now_ms () - began_ms
+        > (int64_t) block_cache_threads_slice_ms (self->threads) * BLOCK_CACHE_PATIENCE / 2)
+        rc = s_look (self, true, self->error, sizeof self->error);
     request->is_locked_out = rc == -EAGAIN;
     if (request->is_locked_out)
         return;

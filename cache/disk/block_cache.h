@@ -74,8 +74,9 @@ block_cache_figures_t block_cache_figures (const block_cache_t *self);
 //  By a thread, which works on a copy of the request; without threads by the caller.  False: the cache is
 //  aside, or the disk took longer than callers wait.
 bool block_cache_do (block_cache_t *self, block_cache_request_t *request);
-//  The same for what opens something: while another server has the cache's lock it is tried again for 5 s and
-//  more, in which the disk does nothing wrong; and at last with may_wait.
+//  The same for what opens something.  While another server has the cache's lock, it is tried again for about
+//  5 s, and these waits do not count as the disk's.  The last try waits for the lock (may_wait), as long as
+//  callers wait for the disk.
 bool block_cache_do_opening (block_cache_t *self, block_cache_request_t *request);
 //  True while no request begins.
 bool block_cache_is_aside (block_cache_t *self);
@@ -126,7 +127,8 @@ void block_cache_end_later (block_cache_t *self, block_cache_closed_t *closed);
 
 //  Takes the lock of this process and all servers; 0 or -errno and it is not taken.  A damaged DIR/usage is
 //  counted again.
-//  may_wait: as long as another process has it; else -EAGAIN after 0.1 s.
+//  may_wait: as long as another process has it; else -EAGAIN after 0.1 s, or at once if that was so in the
+//  last second.
 int block_cache_begin (block_cache_t *self, bool may_wait);
 void block_cache_end (block_cache_t *self);
 

@@ -21,7 +21,7 @@ struct block_cache_threads {
     size_t waiting;
     size_t left;                        //  jobs that have no caller any more
     bool is_stopped;
-    uint64_t ended;                     //  jobs, of callers that have gone too
+    uint64_t ended;                     //  reads, of callers that have gone too
     uint32_t slice_ms;
     double lost;                        //  slices, beyond one part in SHARE of the time
     int64_t counted_ms, aside_until_ms;
@@ -76,11 +76,19 @@ s_next (block_cache_threads_t *self)
     return job;
 }
 
+//  Whether its end shows that the disk answers: what is written goes to the page cache, and a request that is
+//  locked out does not come to the disk.
+static bool
+s_counts (const block_cache_job_t *job)
+{
+    return !job->request.is_change && !job->request.is_locked_out;
+}
+
 //  Under the lock.
 static void
 s_end (block_cache_threads_t *self, block_cache_job_t *job)
 {
-    self->ended++;
+    self->ended += s_counts (job);
     if (job->is_left) {
         block_cache_threads_free (job);
         if (--self->left == 0)
@@ -304,7 +312,7 @@ block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, 
     return is_left;
 }
 
-//  Waits until the job has ended, for a slice at most, and counts the time; as lost if no other job ended in
+//  Waits until the job has ended, for a slice at most, and counts the time; as lost if no other read ended in
 //  it.  A stop of the whole server counts as one slice at most.  False: the patience is over.
 static bool
 s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, double *lost)
@@ -318,7 +326,8 @@ s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, dou
     double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
     double step = rc || waited > 1? 1: waited;
     *slices += step;
-    if (self->ended - ended <= (job->state == BLOCK_CACHE_JOB_DONE))
+    bool is_own = job->state == BLOCK_CACHE_JOB_DONE && s_counts (job);
+    if (self->ended - ended == is_own)
         *lost += step;
     return true;
 }

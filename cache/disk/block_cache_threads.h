@@ -11,7 +11,8 @@
  *      other take long, and nothing is lost.  A lost second is forgotten after four.  When 2 s are lost, the
  *      cache is aside for 8 s.  So a disk that is always late costs about a quarter of the time, and a third
  *      if each answer takes nearly 2 s.
- *      Another server has the cache's lock for long: that time is not lost by the disk, and does not count.
+ *      Another server has the cache's lock for long: that time is not lost by the disk, and does not count,
+ *      but for the last two seconds of an opening (block_cache_do_opening).
  *      No more threads can be started: requests wait for a free one, in order.
  *
  *  Any thread.
@@ -40,7 +41,7 @@ typedef struct block_cache_request {
     struct block_cache *cache;          //  lent until block_cache_close
     struct block_data *data;            //  the same
     uint64_t owner;                     //  of the units (block_data.h); 0: none
-    bool is_modest;                     //  other data sets stay
+    bool is_modest;                     //  other data sets stay, or what the lock cannot be had for
     bool may_wait;                      //  for the cache's lock, as long as another server has it
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX

@@ -248,6 +248,14 @@ s_may_open (const block_data_t *self)
         && (rc == 0 || (passes && clock_now_ms () >= atomic_load (&self->again_ms)));
 }
 
+//  rc: 0 or -errno.
+static void
+s_note_failure (block_data_t *self, int rc)
+{
+    atomic_store (&self->again_ms, clock_now_ms () + OPEN_AGAIN_MS);
+    atomic_store (&self->opened, rc);
+}
+
 //  What did not answer when the data set was opened is opened by the first request that it answers.
 //  0, or -errno of the cache.  -EAGAIN: not now; or never, because the data set cannot be opened, which is no
 //  fault of the cache, or because the cache cannot be, which block_cache_figures tells.
@@ -260,6 +268,8 @@ s_open_once (block_data_t *self, bool may_wait)
     if (!s_may_open (self))
         return -EAGAIN;
     int rc = block_cache_begin (cache, may_wait);
+    if (rc && rc != -EAGAIN)
+        s_note_failure (self, rc);
     if (rc)
         return rc;
     if (!atomic_load (&self->is_open) && s_may_open (self)) {
@@ -269,8 +279,7 @@ s_open_once (block_data_t *self, bool may_wait)
             atomic_store (&self->held, head.held);
         if (rc)
             s_close_files (self);       //  so that another server may throw it away
-        atomic_store (&self->again_ms, clock_now_ms () + OPEN_AGAIN_MS);
-        atomic_store (&self->opened, rc);
+        s_note_failure (self, rc);
         atomic_store (&self->is_open, rc == 0);
     }
     rc = atomic_load (&self->is_open)? 0: -EAGAIN;
@@ -284,8 +293,6 @@ s_work_open (block_cache_request_t *request)
     block_data_t *self = request->data;
     int rc = s_open_once (self, request->may_wait);
     request->is_locked_out = rc == -EAGAIN && s_may_open (self);
-    if (rc != -EAGAIN)
-        self->opened = rc;
 }
 
 int
@@ -748,7 +755,7 @@ s_work_drop (block_cache_request_t *request)
 {
     block_data_t *self = request->data;
     if (s_begin (request)) {
-        if (atomic_load (&self->is_open))
+        if (atomic_load (&self->is_open) && !request->is_modest)
             s_forget (self, request->first, request->count);
         return;
     }
@@ -757,8 +764,8 @@ s_work_drop (block_cache_request_t *request)
     request->is_good = true;
 }
 
-bool
-block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
+static bool
+s_give_up (block_data_t *self, uint64_t offset, uint64_t bytes, bool is_modest)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
     bool is_good = !block_cache_is_guest (self->cache);
@@ -767,6 +774,7 @@ block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
     for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_drop;
+        request.is_modest = is_modest;
         request.is_change = true;
         if (!block_cache_do (self->cache, &request))
             return false;
@@ -774,6 +782,18 @@ block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
         at += request.bytes;
     }
     return is_good;
+}
+
+bool
+block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes)
+{
+    return s_give_up (self, offset, bytes, false);
+}
+
+bool
+block_data_make_room (block_data_t *self, uint64_t offset, uint64_t bytes)
+{
+    return s_give_up (self, offset, bytes, true);
 }
 
 bool

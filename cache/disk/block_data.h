@@ -127,6 +127,8 @@ bool block_data_store_modestly (block_data_t *self, uint64_t offset, size_t byte
 //  Gives the range up: it may be wrong, or belongs elsewhere.  False: the disk does not answer, or another
 //  server has the lock for long, so that it may still take room.
 bool block_data_drop (block_data_t *self, uint64_t offset, uint64_t bytes);
+//  Gives the range up for its room.  False: not now, for the same reasons, and what is left of it stays.
+bool block_data_make_room (block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether any unit of the range is here, as far as is known without reading it.
 bool block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether all of the range is here, as far as is known without reading it.
@@ -139,7 +141,7 @@ bool block_data_is_full (const block_data_t *self);
 //  True while the disk does not answer in time (block_cache.h), and if the data set is not open, yet or for
 //  good: nothing is known to be here, and nothing is kept or given up.
 bool block_data_is_aside (const block_data_t *self);
-//  Whether a read is worth a try: it is not aside, or the read may be the use that opens it.
+//  Whether a read is worth a try: the cache is not aside, and the data set is open or this read may open it.
 bool block_data_may_answer (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.
 uint64_t block_data_held_bytes (const block_data_t *self);

@@ -701,7 +701,7 @@ static const option_row_t s_rows [] = {
         "a JPEG that libjpeg warns of more than N times is bad (default: all are read)", 0, 999999999 },
     { "tier", "NAME=stream|redox|direct", OF_DATASET (tier),
         "how a pack is read, or a folder that --disk has: stream: whole pieces in random order,\n"
-        "shared by jobs in step (default); redox: as its paper has it; direct: sample by sample",
+        "shared by jobs in step (default); direct: by sample; redox: a pack, as its paper has it",
         .choices = OPTION_CHOICES ("stream", "redox", "direct") },
     { "piece", "NAME=N", OF_DATASET (piece),
         "samples of a piece, 1 to 64 (default: as measured; status shows it)", 1, OPTIONS_PIECE_MAX },

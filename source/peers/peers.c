@@ -799,9 +799,7 @@ peers_make_room (peers_t *self, size_t data)
         size_t home = s_homes_of (self, data, block);
         bool goes = home != SIZE_MAX && !self->links [home].is_own
             && block_data_has_some (blocks, begin, size);
-        if (goes)
-            block_data_drop (blocks, begin, (size_t) size);
-        if (block_data_is_aside (blocks))
+        if ((goes && !block_data_make_room (blocks, begin, size)) || block_data_is_aside (blocks))
             return false;               //  the block may be here still: it is looked at again
         view->cursor++;
         view->looked++;

@@ -28,7 +28,7 @@
 enum {
     UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 300, BYTES = UNITS * UNIT - 1000, ERROR_BYTES = 600,
     CALLERS = BLOCK_CACHE_THREADS_MAX + 4,
-    QUICK_MS = 1, SHORT_MS = 4, LONG_MS = 200,          //  slices
+    QUICK_MS = 1, SHORT_MS = 4, LONG_MS = 200, SLOW_MS = 1000,          //  slices
     //  One in which nothing ends late: what was lost in short slices is not forgotten in it, so that the
     //  first whole one would put the cache aside.
     PATIENT_MS = 1000 * BLOCK_CACHE_SLICE_MS,
@@ -159,8 +159,8 @@ __wrap_pthread_cond_wait (pthread_cond_t *changed, pthread_mutex_t *lock)
     return rc;
 }
 
-//  Another process has the cache's lock, or none has: calls for it.
-static atomic_size_t s_locks;
+//  Calls for the cache's lock: those that do not wait for it, and those that do.
+static atomic_size_t s_locks, s_waits;
 
 int __real_flock (int descriptor, int operation);
 int __wrap_flock (int descriptor, int operation);
@@ -169,6 +169,7 @@ int
 __wrap_flock (int descriptor, int operation)
 {
     atomic_fetch_add (&s_locks, operation == (LOCK_EX | LOCK_NB));
+    atomic_fetch_add (&s_waits, operation == LOCK_EX);
     return __real_flock (descriptor, operation);
 }
 
@@ -196,6 +197,7 @@ static int
 s_begin (void **state)
 {
     static world_t world;
+    alarm (600);                        //  what hangs fails
     s_disk.is_in_memory = false;
     for (size_t at = 0; at < sizeof s_truth; at++)
         s_truth [at] = pattern_byte (1, at);
@@ -559,6 +561,28 @@ test_a_lock_is_held (void **state)
         s_wait_for (world, s_wait_for_disk);
 }
 
+static pthread_mutex_t s_line = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+s_stand_in_line (block_cache_request_t *request)
+{
+    (void) request;
+    pthread_mutex_lock (&s_line);
+    s_pause (LONG_MS / 16);
+    pthread_mutex_unlock (&s_line);
+}
+
+//  Guards: a disk that carries out many requests one after the other is late for most of them, and not late.
+static void
+test_a_line_is_not_late (void **state)
+{
+    const world_t *world = *state;
+    s_set_slice (world, LONG_MS);
+    for (size_t turn = 0; turn < 2; turn++)
+        s_wait_for (world, s_stand_in_line);
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
+}
+
 //  As another process takes it.
 static int
 s_take_lock (const world_t *world)
@@ -597,7 +621,7 @@ static atomic_bool s_is_open;
 static void *
 s_open_in_thread (void *argument)
 {
-    s_open (argument, PATIENT_MS);
+    s_open (argument, SLOW_MS);
     atomic_store (&s_is_open, true);
     return NULL;
 }
@@ -626,6 +650,31 @@ test_opening_waits_for_the_lock (void **state)
     s_assert_all_here (world);
 }
 
+//  Guards: a start that went on without a disk that hung, and then met the lock of another process, opens the
+//  cache when it has the lock.
+static void
+test_opening_hangs_and_waits_for_the_lock (void **state)
+{
+    world_t *world = *state;
+    s_store (world);
+    block_data_close (&world->data);
+    block_cache_close (&world->cache);
+    s_set_hanging (true);
+    s_open (world, QUICK_MS);
+    int lock = s_take_lock (world);
+    atomic_store (&s_locks, 0);
+    atomic_store (&s_waits, 0);
+    s_set_hanging (false);
+    while (atomic_load (&s_locks) < 21)
+        s_pause (1);
+    for (size_t turn = 0; turn < 1000 && atomic_load (&s_waits) == 0; turn++)
+        s_pause (1);
+    close (lock);
+    s_mend (world);
+    s_assert_all_here (world);
+    assert_int_equal (block_cache_figures (world->cache).failure, 0);
+}
+
 static void *
 s_open_data_in_thread (void *argument)
 {
@@ -644,6 +693,7 @@ test_a_data_set_waits_for_the_lock (void **state)
     world_t *world = *state;
     pthread_t opener;
     s_store (world);
+    s_set_slice (world, SLOW_MS);
     block_data_close (&world->data);
     int lock = s_take_lock (world);
     atomic_store (&s_is_open, false);
@@ -736,9 +786,11 @@ main (void)
         CASE (test_opening_hangs_and_fails),
         CASE (test_one_data_set_cannot_be_opened),
         CASE (test_answers_are_late),
+        CASE (test_a_line_is_not_late),
         CASE (test_a_lock_is_held),
         CASE (test_another_process_has_the_lock),
         CASE (test_opening_waits_for_the_lock),
+        CASE (test_opening_hangs_and_waits_for_the_lock),
         CASE (test_a_data_set_waits_for_the_lock),
         CASE (test_any_hang)
     };
