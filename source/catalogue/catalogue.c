@@ -152,8 +152,7 @@ catalogue_folder (const catalogue_t *self, size_t field)
 dev_t
 catalogue_device (const catalogue_t *self, size_t field)
 {
-    struct stat status;
-    return fstat (s_field (self, field)->root_fd, &status) == 0? status.st_dev: 0;
+    return s_field (self, field)->root_device;
 }
 
 const struct store *

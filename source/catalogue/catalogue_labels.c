@@ -513,6 +513,8 @@ s_reroot (labels_t *labels)
     close (field->root_fd);
     field->root_fd = fd;
     field->root_inode = 0;              //  it cannot go away
+    struct stat status;
+    field->root_device = fstat (fd, &status) == 0? status.st_dev: 0;
     char *path = strdup ("/");
     if (!path)
         return catalogue_fail_memory (labels->draft);

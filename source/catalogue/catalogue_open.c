@@ -100,7 +100,9 @@ s_open_root (const draft_t *draft, field_t *field)
     while (field->root_fd < 0 && errno == EINTR);
     struct stat status;
     if (field->root_fd >= 0) {
-        field->root_inode = fstat (field->root_fd, &status) == 0? status.st_ino: 0;
+        bool is_known = fstat (field->root_fd, &status) == 0;
+        field->root_inode = is_known? status.st_ino: 0;
+        field->root_device = is_known? status.st_dev: 0;
         return 0;
     }
     bool is_first = field == draft->self->fields;

@@ -75,6 +75,7 @@ typedef struct {
     char *path;                     //  as it was given
     int root_fd;                    //  files are opened relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
+    dev_t root_device;              //  the same
     store_t *store;                 //  in place of a folder: what its address names; NULL: a folder
     store_listing_t listing;        //  of the store, while the catalogue is made
     uint64_t *versions;             //  of the store, by sample: the object's, in the arena; NULL: a pack
