@@ -235,18 +235,19 @@ class Refused(RolesTest):
         self.assertTrue(least <= took <= most, took)
         for secret in self.services.secrets():
             self.assertNotIn(secret, done.stderr + done.stdout)
+        return took
 
     def test_nowhere(self):
         """Every place is named, and an instance that is not there is not waited for long: a second at most.
-        The bounds are of the whole program, which takes long on a loaded machine."""
+        The bounds are beside a run that asks no instance: the program takes long on a loaded machine."""
         places = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "no-such-file", "profile 'default'",
                   "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_NO_SIGN_REQUEST")
-        self.assert_refused(self.services._base(), *places, "http://127.0.0.1:1", most=30)
-        self.assert_refused(dict(self.services._base(), AWS_EC2_METADATA_DISABLED="true"), *places,
-                            "AWS_EC2_METADATA_DISABLED", most=30)
+        most = 8 + self.assert_refused(dict(self.services._base(), AWS_EC2_METADATA_DISABLED="true"), *places,
+                                       "AWS_EC2_METADATA_DISABLED", most=30)
+        self.assert_refused(self.services._base(), *places, "http://127.0.0.1:1", most=most)
         #  An address that no host has, and so does not answer.
         self.assert_refused(dict(self.services._base(), AWS_EC2_METADATA_SERVICE_ENDPOINT="http://192.0.2.1"),
-                            *places, "http://192.0.2.1", most=30)
+                            *places, "http://192.0.2.1", most=most)
 
     def test_sts(self):
         good = self.services.web_identity(self.folder)
