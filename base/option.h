@@ -101,7 +101,7 @@ int option_parse (const option_table_t *table, void *target, int argc, char **ar
 void option_help (const option_table_t *table, FILE *stream);
 //  How often the option was given.
 size_t option_given (const option_table_t *table, const option_result_t *result, const char *name);
-//  The row of the option that has this name, now or once (`older`); NULL: there is none.
+//  Finds an option's row by its name or its older name.  NULL: no option has it.
 const option_row_t *option_row (const option_table_t *table, const char *name);
 //  The first form that --help shows of the row's value.  text has room for it.
 enum { OPTION_FORM_BYTES = 64 };

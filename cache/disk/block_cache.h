@@ -59,9 +59,9 @@ int block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes
 //  opened as soon as the disk answers, and if that fails, block_cache_figures has the error.
 int block_cache_open_by (block_cache_t **self_p, block_cache_threads_t **threads_p, const char *folder,
     uint64_t bytes_max, char *error, size_t error_bytes);
-//  Opens the cache that a server has made there, to read it: -ENOENT where there is none.  Nothing is kept,
-//  and nothing given up but what is found damaged; data sets that are not there are not made
-//  (block_data_open: -ENOENT); the time of their last use stays.  No threads: callers wait for the disk.
+//  Opens a server's cache for reading; -ENOENT: the folder has none.  Nothing is kept, and nothing given up
+//  but what is found damaged; data sets that are not in the cache are not made (block_data_open: -ENOENT);
+//  the time of their last use stays.  No threads: callers wait for the disk.
 int block_cache_open_guest (block_cache_t **self_p, const char *folder, char *error, size_t error_bytes);
 //  All data sets must be closed.  Waits for the disk, and for all threads.
 void block_cache_close (block_cache_t **self_p);

@@ -41,7 +41,7 @@ typedef struct block_cache_request {
     struct block_cache *cache;          //  lent until block_cache_close
     struct block_data *data;            //  the same
     uint64_t owner;                     //  of the units (block_data.h); 0: none
-    bool is_modest;                     //  other data sets stay, or what the lock cannot be had for
+    bool is_modest;                     //  a store: other data sets stay; a drop: all stays without the lock
     bool may_wait;                      //  for the cache's lock, as long as another server has it
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_CACHE_UNITS_MAX
@@ -100,12 +100,12 @@ block_cache_job_t *block_cache_threads_copy (const block_cache_request_t *reques
 void block_cache_threads_free (block_cache_job_t *job);
 //  False: the cache is aside, and it stays the caller's.
 bool block_cache_threads_begin (block_cache_threads_t *self, block_cache_job_t *job);
-//  After so many slices of waiting the caller goes on without the job.  False: the job has ended, and is
-//  the caller's.
+//  The caller has waited for `slices`, and goes on without the job.  False: the job has ended, and is the
+//  caller's.
 bool block_cache_threads_leave (block_cache_threads_t *self, block_cache_job_t *job, double slices);
 //  What is in the request's memory comes into this.
 void block_cache_threads_take_over (const block_cache_request_t *request, uint8_t *memory);
-//  A caller has waited for so many slices, in which no job ended.
+//  Counts slices that a caller has waited and in which no read ended.
 void block_cache_threads_count_lost (block_cache_threads_t *self, double slices);
 uint32_t block_cache_threads_slice_ms (block_cache_threads_t *self);
 

@@ -20,7 +20,7 @@ enum {
     UNIT = BLOCK_DATA_UNIT_BYTES,
     CHUNK = BLOCK_CACHE_UNITS_MAX,      //  units that are looked at together: 1 MiB, and 1 KiB of checksums
     HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES,       //  before the checksums
-    OPEN_AGAIN_MS = 10000,
+    OPEN_AGAIN_MS = 10000,              //  after a failure that may pass
     NEW_BYTES = 6 * BLOCK_CACHE_BLOCK_BYTES,    //  of a data set without data: folder, head, maps
     STEP_BYTES = 4 * BLOCK_CACHE_BLOCK_BYTES    //  of a chunk beside its units: two blocks of checksums, two
                                                 //  of maps
@@ -248,9 +248,9 @@ s_may_open (const block_data_t *self)
         && (rc == 0 || (passes && clock_now_ms () >= atomic_load (&self->again_ms)));
 }
 
-//  rc: 0 or -errno.
+//  rc: of the last try, 0 or -errno.
 static void
-s_note_failure (block_data_t *self, int rc)
+s_note_opening (block_data_t *self, int rc)
 {
     atomic_store (&self->again_ms, clock_now_ms () + OPEN_AGAIN_MS);
     atomic_store (&self->opened, rc);
@@ -269,7 +269,7 @@ s_open_once (block_data_t *self, bool may_wait)
         return -EAGAIN;
     int rc = block_cache_begin (cache, may_wait);
     if (rc && rc != -EAGAIN)
-        s_note_failure (self, rc);
+        s_note_opening (self, rc);
     if (rc)
         return rc;
     if (!atomic_load (&self->is_open) && s_may_open (self)) {
@@ -279,7 +279,7 @@ s_open_once (block_data_t *self, bool may_wait)
             atomic_store (&self->held, head.held);
         if (rc)
             s_close_files (self);       //  so that another server may throw it away
-        s_note_failure (self, rc);
+        s_note_opening (self, rc);
         atomic_store (&self->is_open, rc == 0);
     }
     rc = atomic_load (&self->is_open)? 0: -EAGAIN;

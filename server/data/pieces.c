@@ -34,8 +34,8 @@ pieces_tier (const options_dataset_t *wanted)
     return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
 }
 
-//  Where a folder of one field is kept.  NULL: it is not, or is none; or it would be, if the local disk
-//  answered, or had room: *rc_p has the error then.
+//  The local disk's copy of a folder of one field.  NULL with *rc_p 0: the source is no such folder, or is
+//  not to be kept; NULL with *rc_p -errno: the local disk does not answer, or has no room for it.
 static const block_data_t *
 s_blocks (const dataset_source_t *source, int *rc_p)
 {

@@ -41,7 +41,8 @@ def until(condition: Callable[[], Any], what: str = "it", seconds: float = PATIE
 
 
 def in_time(attempt: Callable[[float], Any]) -> Any:
-    """What fails by itself if it has only so many seconds: tried with more of them, for a loaded machine."""
+    """Calls `attempt` with half a second, and with more while an assertion in it fails, as on a loaded
+    machine."""
     for seconds in (0.5, 2, 8):
         with contextlib.suppress(AssertionError):
             return attempt(seconds)

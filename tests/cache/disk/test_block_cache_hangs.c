@@ -177,20 +177,26 @@ __wrap_flock (int descriptor, int operation)
 //  -- what the tests share
 
 static void
+s_open_data (world_t *world)
+{
+    block_data_key_t key = { { 0, 0 } };
+    block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
+    assert_int_equal (block_data_open (&world->data, world->cache, &key, BYTES), 0);
+}
+
+static void
 s_open (world_t *world, uint32_t slice_ms)
 {
     char folder [80], error [ERROR_BYTES];
-    block_data_key_t key = { { 0, 0 } };
     block_cache_threads_t *threads = block_cache_threads_new ();
     assert_non_null (threads);
     s_wait_for_thread ();
     block_cache_threads_set_slice (threads, slice_ms);
     snprintf (folder, sizeof folder, "%s/cache", world->scratch.path);
-    block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
     if (block_cache_open_by (&world->cache, &threads, folder, 32 << 20, error, sizeof error))
         fail_msg ("%s", error);
     assert_null (threads);
-    assert_int_equal (block_data_open (&world->data, world->cache, &key, BYTES), 0);
+    s_open_data (world);
 }
 
 static int
@@ -626,20 +632,23 @@ s_open_in_thread (void *argument)
     return NULL;
 }
 
-//  Guards: a server that starts while another process has the lock for long waits for it, and its disk is no
-//  disk that hangs.
-static void
-test_opening_waits_for_the_lock (void **state)
+static void *
+s_open_data_in_thread (void *argument)
 {
-    world_t *world = *state;
+    s_open_data (argument);
+    atomic_store (&s_is_open, true);
+    return NULL;
+}
+
+//  `open`, in a thread, ends when another process gives the lock back, and the disk is no disk that hangs.
+static void
+s_open_behind_lock (world_t *world, void *(*open) (void *world))
+{
     pthread_t opener;
-    s_store (world);
-    block_data_close (&world->data);
-    block_cache_close (&world->cache);
     int lock = s_take_lock (world);
     atomic_store (&s_is_open, false);
     atomic_store (&s_locks, 0);
-    assert_int_equal (pthread_create (&opener, NULL, s_open_in_thread, world), 0);
+    assert_int_equal (pthread_create (&opener, NULL, open, world), 0);
     while (atomic_load (&s_locks) < 30 && !atomic_load (&s_is_open))
         s_pause (1);
     assert_false (atomic_load (&s_is_open));
@@ -648,6 +657,28 @@ test_opening_waits_for_the_lock (void **state)
     assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
     assert_false (block_data_is_aside (world->data));
     s_assert_all_here (world);
+}
+
+//  Guards: a server that starts while another process has the lock for long waits for it.
+static void
+test_opening_waits_for_the_lock (void **state)
+{
+    world_t *world = *state;
+    s_store (world);
+    block_data_close (&world->data);
+    block_cache_close (&world->cache);
+    s_open_behind_lock (world, s_open_in_thread);
+}
+
+//  Guards: the same for a data set that is added to a server.
+static void
+test_a_data_set_waits_for_the_lock (void **state)
+{
+    world_t *world = *state;
+    s_store (world);
+    s_set_slice (world, SLOW_MS);
+    block_data_close (&world->data);
+    s_open_behind_lock (world, s_open_data_in_thread);
 }
 
 //  Guards: a start that went on without a disk that hung, and then met the lock of another process, opens the
@@ -673,40 +704,6 @@ test_opening_hangs_and_waits_for_the_lock (void **state)
     s_mend (world);
     s_assert_all_here (world);
     assert_int_equal (block_cache_figures (world->cache).failure, 0);
-}
-
-static void *
-s_open_data_in_thread (void *argument)
-{
-    world_t *world = argument;
-    block_data_key_t key = { { 0, 0 } };
-    block_data_key_add (&key, "https://host/1", "\"1\"", BYTES);
-    assert_int_equal (block_data_open (&world->data, world->cache, &key, BYTES), 0);
-    atomic_store (&s_is_open, true);
-    return NULL;
-}
-
-//  Guards: the same for a data set that is added to a server.
-static void
-test_a_data_set_waits_for_the_lock (void **state)
-{
-    world_t *world = *state;
-    pthread_t opener;
-    s_store (world);
-    s_set_slice (world, SLOW_MS);
-    block_data_close (&world->data);
-    int lock = s_take_lock (world);
-    atomic_store (&s_is_open, false);
-    atomic_store (&s_locks, 0);
-    assert_int_equal (pthread_create (&opener, NULL, s_open_data_in_thread, world), 0);
-    while (atomic_load (&s_locks) < 30 && !atomic_load (&s_is_open))
-        s_pause (1);
-    assert_false (atomic_load (&s_is_open));
-    close (lock);
-    pthread_join (opener, NULL);
-    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
-    assert_false (block_data_is_aside (world->data));
-    s_assert_all_here (world);
 }
 
 typedef struct {
