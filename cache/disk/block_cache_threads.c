@@ -7,8 +7,21 @@
 
 enum {
     PATIENCE = BLOCK_CACHE_PATIENCE,
-    SHARE = 4                           //  one part in SHARE of the time may be lost
+    SHARE = 4,                          //  one part in SHARE of the time may be lost
+    TOGETHER_BYTES = 4 * 1024 * 1024,   //  so many wait no longer
+    SPARE_BYTES = 16 * 1024,            //  a smaller copy's memory is not kept
+    ROUND_BYTES = 64 * 1024
 };
+
+//  Jobs that are carried out in order.
+typedef struct {
+    block_cache_job_t *first, *last;    //  that wait
+    size_t count, bytes;                //  of these
+    size_t callers;                     //  of these: jobs that a caller waits for
+    int64_t since_ms;                   //  the first waits
+    block_cache_job_t *now;             //  under way, with those behind it; NULL: none
+    size_t now_bytes;
+} ordered_t;
 
 struct block_cache_threads {
     //  under the lock
@@ -19,6 +32,9 @@ struct block_cache_threads {
     size_t started, idle;
     block_cache_job_t *first, *last;    //  that wait
     size_t waiting;
+    ordered_t ordered;
+    block_cache_job_t *spare;           //  their memory is used again: what malloc gives back to the system
+    size_t spares;                      //  costs the next copy a fault for each page
     size_t left;                        //  jobs that have no caller any more
     bool is_stopped;
     uint64_t ended;                     //  reads, of callers that have gone too
@@ -31,15 +47,47 @@ struct block_cache_threads {
 
 //  -- jobs
 
+//  One with so much memory, or any if there are enough; NULL: there is none.
+static block_cache_job_t *
+s_take_spare (block_cache_threads_t *self, size_t bytes)
+{
+    pthread_mutex_lock (&self->lock);
+    block_cache_job_t **link = &self->spare;
+    while (*link && (*link)->capacity < bytes)
+        link = &(*link)->next;
+    if (!*link && self->spares == BLOCK_CACHE_TOGETHER)
+        link = &self->spare;            //  too small: a larger one is kept in its place
+    block_cache_job_t *job = *link;
+    if (job) {
+        *link = job->next;
+        self->spares--;
+    }
+    pthread_mutex_unlock (&self->lock);
+    return job;
+}
+
 block_cache_job_t *
-block_cache_threads_copy (const block_cache_request_t *request)
+block_cache_threads_copy (block_cache_threads_t *self, const block_cache_request_t *request)
 {
     assert (request->count <= BLOCK_CACHE_UNITS_MAX);
-    size_t bytes = request->memory? request->bytes: 0;
-    block_cache_job_t *job = malloc (sizeof *job + bytes);
+    size_t bytes = request->memory? request->bytes: 0, capacity = bytes;
+    block_cache_job_t *job = NULL;
+    if (bytes >= SPARE_BYTES) {
+        capacity = (bytes + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
+        job = s_take_spare (self, bytes);
+    }
+    if (job && job->capacity < bytes) {
+        free (job);
+        job = NULL;
+    }
+    if (job)
+        capacity = job->capacity;
+    else
+        job = malloc (sizeof *job + capacity);
     if (!job)
         return NULL;
-    *job = (block_cache_job_t) { .request = *request, .state = BLOCK_CACHE_JOB_WAITS };
+    *job = (block_cache_job_t) { .request = *request, .threads = self, .capacity = capacity,
+        .state = BLOCK_CACHE_JOB_WAITS };
     clock_condition_init (&job->changed);
     if (request->memory)
         job->request.memory = job->memory;
@@ -48,11 +96,27 @@ block_cache_threads_copy (const block_cache_request_t *request)
     return job;
 }
 
+//  Under the lock.
+static void
+s_free (block_cache_threads_t *self, block_cache_job_t *job)
+{
+    pthread_cond_destroy (&job->changed);
+    if (job->capacity >= SPARE_BYTES && self->spares < BLOCK_CACHE_TOGETHER) {
+        job->next = self->spare;
+        self->spare = job;
+        self->spares++;
+    }
+    else
+        free (job);
+}
+
 void
 block_cache_threads_free (block_cache_job_t *job)
 {
-    pthread_cond_destroy (&job->changed);
-    free (job);
+    block_cache_threads_t *self = job->threads;
+    pthread_mutex_lock (&self->lock);
+    s_free (self, job);
+    pthread_mutex_unlock (&self->lock);
 }
 
 void
@@ -89,10 +153,10 @@ static void
 s_end (block_cache_threads_t *self, block_cache_job_t *job)
 {
     self->ended += s_counts (job);
-    if (job->is_left) {
-        block_cache_threads_free (job);
-        if (--self->left == 0)
-            pthread_cond_broadcast (&self->settled);
+    if (job->is_left || job->is_handed_over) {
+        self->left -= job->is_left;
+        s_free (self, job);
+        pthread_cond_broadcast (&self->settled);
         return;
     }
     job->state = BLOCK_CACHE_JOB_DONE;
@@ -100,6 +164,75 @@ s_end (block_cache_threads_t *self, block_cache_job_t *job)
         job->ended (job);
     else
         pthread_cond_broadcast (&job->changed);
+}
+
+//  -- jobs in order
+
+//  Whether those that wait are to begin now.  Under the lock, as the next ones.
+static bool
+s_are_due (const block_cache_threads_t *self)
+{
+    const ordered_t *ordered = &self->ordered;
+    return ordered->first && !ordered->now && (ordered->callers > 0 || self->is_stopped
+        || ordered->count >= BLOCK_CACHE_TOGETHER || ordered->bytes >= TOGETHER_BYTES
+        || clock_now_ms () - ordered->since_ms >= BLOCK_CACHE_SOON_MS);
+}
+
+//  Takes the first that waits, and those behind it that may be done together with it.
+static void
+s_take_in_order (block_cache_threads_t *self)
+{
+    ordered_t *ordered = &self->ordered;
+    block_cache_job_t *job = ordered->now = ordered->first;
+    for (size_t taken = 1;; taken++, job = job->next) {
+        block_cache_job_t *next = job->next;
+        job->state = BLOCK_CACHE_JOB_WORKS;
+        ordered->count--;
+        ordered->bytes -= job->request.bytes;
+        ordered->now_bytes += job->request.bytes;
+        ordered->callers -= !job->is_handed_over;
+        if (!next || taken == BLOCK_CACHE_TOGETHER || !job->is_handed_over || !next->is_handed_over
+        ||  next->request.work != job->request.work || next->request.data != job->request.data)
+            break;
+        job->request.more = &next->request;
+    }
+    ordered->first = job->next;
+    job->next = NULL;
+    ordered->since_ms = clock_now_ms ();
+}
+
+static void
+s_work_in_order (block_cache_threads_t *self)
+{
+    ordered_t *ordered = &self->ordered;
+    s_take_in_order (self);
+    pthread_mutex_unlock (&self->lock);
+    ordered->now->request.work (&ordered->now->request);
+    pthread_mutex_lock (&self->lock);
+    block_cache_job_t *job = ordered->now, *next;
+    ordered->now = NULL;
+    ordered->now_bytes = 0;
+    for (; job; job = next) {
+        next = job->next;
+        s_end (self, job);
+    }
+}
+
+//  Until there may be something to do.
+static void
+s_rest (block_cache_threads_t *self)
+{
+    const ordered_t *ordered = &self->ordered;
+    self->idle++;
+    if (ordered->first && !ordered->now) {
+        int64_t waited_ms = clock_now_ms () - ordered->since_ms;
+        struct timespec until = clock_deadline (waited_ms < BLOCK_CACHE_SOON_MS? BLOCK_CACHE_SOON_MS
+            - waited_ms: 0);
+        pthread_cond_timedwait (&self->work, &self->lock, &until);
+    }
+    else
+        pthread_cond_wait (&self->work, &self->lock);
+    self->idle--;
 }
 
 static void *
@@ -116,13 +249,13 @@ s_run (void *argument)
             s_end (self, job);
         }
         else
+        if (s_are_due (self))
+            s_work_in_order (self);
+        else
         if (self->is_stopped)
             break;
-        else {
-            self->idle++;
-            pthread_cond_wait (&self->work, &self->lock);
-            self->idle--;
-        }
+        else
+            s_rest (self);
     }
     pthread_mutex_unlock (&self->lock);
     return NULL;
@@ -157,7 +290,7 @@ block_cache_threads_new (void)
         return NULL;
     self->slice_ms = BLOCK_CACHE_SLICE_MS;
     pthread_mutex_init (&self->lock, NULL);
-    pthread_cond_init (&self->work, NULL);
+    clock_condition_init (&self->work);
     pthread_cond_init (&self->settled, NULL);
     s_start (self);
     if (self->started == 0)
@@ -177,6 +310,10 @@ block_cache_threads_destroy (block_cache_threads_t **self_p)
     pthread_mutex_unlock (&self->lock);
     for (size_t at = 0; at < self->started; at++)
         pthread_join (self->threads [at], NULL);
+    for (block_cache_job_t *job; (job = self->spare);) {
+        self->spare = job->next;
+        free (job);
+    }
     pthread_cond_destroy (&self->work);
     pthread_cond_destroy (&self->settled);
     pthread_mutex_destroy (&self->lock);
@@ -205,7 +342,7 @@ void
 block_cache_threads_settle (block_cache_threads_t *self)
 {
     pthread_mutex_lock (&self->lock);
-    while (self->left > 0)
+    while (self->left > 0 || self->ordered.first || self->ordered.now)
         pthread_cond_wait (&self->settled, &self->lock);
     pthread_mutex_unlock (&self->lock);
 }
@@ -264,12 +401,37 @@ block_cache_threads_times_aside (block_cache_threads_t *self)
 
 //  -- requests
 
+//  In order, behind what waits.  Under the lock.
+static void
+s_put_in_order (block_cache_threads_t *self, block_cache_job_t *job)
+{
+    ordered_t *ordered = &self->ordered;
+    bool was_due = s_are_due (self), is_first = !ordered->first;
+    *(ordered->first? &ordered->last->next: &ordered->first) = job;
+    ordered->last = job;
+    ordered->count++;
+    ordered->bytes += job->request.bytes;
+    ordered->callers += !job->is_handed_over;
+    if (is_first)
+        ordered->since_ms = clock_now_ms ();
+    //  The first one's thread sees when it is due.
+    if (!ordered->now && (is_first || (!was_due && s_are_due (self)))) {
+        if (self->idle == 0)
+            s_start (self);
+        pthread_cond_signal (&self->work);
+    }
+}
+
 //  Under the lock.  False: the cache is aside.
 static bool
 s_begin (block_cache_threads_t *self, block_cache_job_t *job)
 {
     if (s_is_aside (self))
         return false;
+    if (job->request.is_behind && (self->ordered.first || self->ordered.now)) {
+        s_put_in_order (self, job);
+        return true;
+    }
     *(self->first? &self->last->next: &self->first) = job;
     self->last = job;
     self->waiting++;
@@ -278,6 +440,39 @@ s_begin (block_cache_threads_t *self, block_cache_job_t *job)
         s_start (self);
     pthread_cond_signal (&self->work);
     return true;
+}
+
+bool
+block_cache_threads_hand_over (block_cache_threads_t *self, const block_cache_request_t *request)
+{
+    block_cache_job_t *job = block_cache_threads_copy (self, request);
+    if (!job)
+        return false;
+    job->is_handed_over = true;
+    pthread_mutex_lock (&self->lock);
+    bool is_taken = !s_is_aside (self) && self->ordered.bytes + self->ordered.now_bytes + request->bytes
+        <= BLOCK_CACHE_HANDED_BYTES_MAX;
+    if (is_taken)
+        s_put_in_order (self, job);
+    else
+        s_free (self, job);
+    pthread_mutex_unlock (&self->lock);
+    return is_taken;
+}
+
+bool
+block_cache_threads_have (block_cache_threads_t *self, const struct block_data *data, uint64_t first,
+    uint64_t count)
+{
+    pthread_mutex_lock (&self->lock);
+    const block_cache_job_t *lists [] = { self->ordered.now, self->ordered.first };
+    bool is_found = false;
+    for (size_t list = 0; list < 2; list++)
+        for (const block_cache_job_t *job = lists [list]; job && !is_found; job = job->next)
+            is_found = job->request.data == data && job->request.first < first + count
+                && first < job->request.first + job->request.count;
+    pthread_mutex_unlock (&self->lock);
+    return is_found;
 }
 
 bool
@@ -335,7 +530,7 @@ s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, dou
 bool
 block_cache_threads_do (block_cache_threads_t *self, block_cache_request_t *request)
 {
-    block_cache_job_t *job = block_cache_threads_copy (request);
+    block_cache_job_t *job = block_cache_threads_copy (self, request);
     if (!job)
         return false;
     double slices = 0, lost = 0;

@@ -2,7 +2,13 @@
  *  that a disk that hangs holds up no others.
  *
  *  A caller hands over a request, and a thread works on a copy of it, in memory of the copy's own.  The
- *  caller waits for it (block_cache_threads_do), or has several under way at once (block_queue.h).
+ *  caller waits for it (block_cache_threads_do), has several under way at once (block_queue.h), or goes on
+ *  without an answer (block_cache_threads_hand_over).
+ *
+ *  Requests without an answer are carried out in order, by one thread at a time, and those of one data set
+ *  together: they wait until BLOCK_CACHE_TOGETHER of them are there, or for BLOCK_CACHE_SOON_MS.  So the
+ *  cache's lock is taken, and its room counted, once for several of them.  A request that asks for the order
+ *  (is_behind) makes them begin at once, and has its turn when they have ended.
  *
  *      A request takes 2 s: the caller goes on without a result, and the thread throws its own away when the
  *      disk answers.  Until then, and for 8 s at least, the cache is *aside*: no request begins.
@@ -32,7 +38,9 @@ enum {
     BLOCK_CACHE_THREADS_MAX = 32,       //  at most; each has one read of the disk under way
     BLOCK_CACHE_SLICE_MS = 100,
     BLOCK_CACHE_PATIENCE = 20,          //  slices that a request may take
-    BLOCK_CACHE_UNITS_MAX = 256
+    BLOCK_CACHE_UNITS_MAX = 256,
+    BLOCK_CACHE_TOGETHER = 16, BLOCK_CACHE_SOON_MS = 50,
+    BLOCK_CACHE_HANDED_BYTES_MAX = 16 * 1024 * 1024     //  of requests without an answer that have not ended
 };
 
 //  Some units of a data set, and what is to be done with them.
@@ -48,6 +56,9 @@ typedef struct block_cache_request {
     size_t bytes;                       //  the last one may be short
     uint8_t *memory;                    //  of `bytes` bytes; NULL: none is needed
     bool is_change;                     //  what is in the memory goes to the disk
+    bool is_behind;                     //  what was handed over before is done first
+    //  Set by the threads: one that is to be done together with this one, with the same work and data.
+    struct block_cache_request *more;
     //  the result
     bool is_good;
     bool is_locked_out;                 //  another server has the cache's lock
@@ -63,6 +74,13 @@ void block_cache_threads_destroy (block_cache_threads_t **self_p);
 //  Carries the request out, on a copy.  False: the cache is aside, the disk took longer than callers wait, or
 //  there is no memory.
 bool block_cache_threads_do (block_cache_threads_t *self, block_cache_request_t *request);
+//  Has a copy of the request carried out soon; nothing tells how it ended.  False: it will not be, since the
+//  cache is aside, or there is no memory, or too many bytes wait: then block_cache_threads_do waits for its
+//  turn.
+bool block_cache_threads_hand_over (block_cache_threads_t *self, const block_cache_request_t *request);
+//  Whether a request that was handed over, of this data set and some of these units, has not ended.
+bool block_cache_threads_have (block_cache_threads_t *self, const struct block_data *data, uint64_t first,
+    uint64_t count);
 //  True while no request begins; how often that began.
 bool block_cache_threads_are_aside (block_cache_threads_t *self);
 uint64_t block_cache_threads_times_aside (block_cache_threads_t *self);
@@ -80,6 +98,9 @@ typedef enum { BLOCK_CACHE_JOB_WAITS, BLOCK_CACHE_JOB_WORKS, BLOCK_CACHE_JOB_DON
 //  and once its caller has left it, the threads'.
 typedef struct block_cache_job {
     block_cache_request_t request;
+    block_cache_threads_t *threads;
+    size_t capacity;                    //  of `memory`
+    bool is_handed_over;                //  it has no caller
     //  Called by a thread, under the threads' lock, when it has ended; NULL: its caller waits for `changed`.
     void (*ended) (struct block_cache_job *self);
     pthread_cond_t changed;
@@ -96,7 +117,8 @@ typedef struct block_cache_job {
 } block_cache_job_t;
 
 //  NULL: no memory.
-block_cache_job_t *block_cache_threads_copy (const block_cache_request_t *request);
+block_cache_job_t *block_cache_threads_copy (block_cache_threads_t *self,
+    const block_cache_request_t *request);
 void block_cache_threads_free (block_cache_job_t *job);
 //  False: the cache is aside, and it stays the caller's.
 bool block_cache_threads_begin (block_cache_threads_t *self, block_cache_job_t *job);

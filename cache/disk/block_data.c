@@ -112,6 +112,14 @@ s_read_sums (const block_data_t *self, block_cache_request_t *request)
     return file_read_at (self->sums, request->sums, bytes, offset) == bytes;
 }
 
+static bool
+s_read_sums_from_memory (const block_data_t *self, block_cache_request_t *request)
+{
+    return atomic_load (&self->is_open)
+        && s_read_from_memory (self->sums, request->sums, request->count * sizeof (uint32_t),
+            (off_t) s_sum_offset (request->first));
+}
+
 //  They are not here any more.  If even that fails, their checksums still tell.
 static void
 s_forget (block_data_t *self, uint64_t first, uint64_t count)
@@ -341,7 +349,7 @@ block_data_close (block_data_t **self_p)
         return;
     assert (self->magic == MAGIC);
     *self_p = NULL;
-    block_cache_request_t request = { .work = s_work_close, .data = self };
+    block_cache_request_t request = { .work = s_work_close, .data = self, .is_behind = true };
     if (block_cache_do (self->cache, &request)) {
         s_end (self);
         return;
@@ -373,6 +381,23 @@ s_first_unit (const block_data_t *self, uint64_t offset, uint64_t bytes)
     assert (self && self->magic == MAGIC);
     assert (bytes > 0 && offset % UNIT == 0 && (offset + bytes + UNIT - 1) / UNIT <= self->units);
     return offset / UNIT;
+}
+
+static void
+s_work_nothing (block_cache_request_t *request)
+{
+    (void) request;
+}
+
+//  What was handed over of the range is here when it returns, or will not be.
+static void
+s_await (const block_data_t *self, uint64_t first_unit, uint64_t bytes)
+{
+    block_cache_threads_t *threads = block_cache_threads (self->cache);
+    if (!threads || !block_cache_threads_have (threads, self, first_unit, (bytes + UNIT - 1) / UNIT))
+        return;
+    block_cache_request_t request = { .work = s_work_nothing, .is_change = true, .is_behind = true };
+    block_cache_threads_do (threads, &request);
 }
 
 //  For the units from `at` bytes of the range on; they have no owner.
@@ -517,9 +542,7 @@ static bool
 s_take_from_memory (block_cache_request_t *request)
 {
     const block_data_t *self = request->data;
-    if (!atomic_load (&self->is_open)
-        || !s_read_from_memory (self->sums, request->sums, request->count * sizeof (uint32_t),
-            (off_t) s_sum_offset (request->first)))
+    if (!s_read_sums_from_memory (self, request))
         return false;
     if (!request->sums [0])
         return true;
@@ -602,7 +625,7 @@ s_go_on (block_queue_t *queue, block_data_range_t *range)
 bool
 block_data_begin (block_queue_t *queue, block_data_range_t *range)
 {
-    s_first_unit (range->data, range->offset, range->bytes);
+    s_await (range->data, s_first_unit (range->data, range->offset, range->bytes), range->bytes);
     assert (range->memory);
     assert (!queue || block_queue_threads (queue) == block_cache_threads (range->data->cache));
     range->gap = (block_data_gap_t) { .begin = 0, .end = range->bytes };
@@ -679,6 +702,7 @@ bool
 block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
+    s_await (self, first, bytes);
     for (size_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_lend;
@@ -713,13 +737,29 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
     return true;
 }
 
+static void
+s_count (block_cache_request_t *request)
+{
+    for (size_t index = 0; index < request->count; index++)
+        request->found += request->sums [index] != 0;
+}
+
 //  Counts the units that are here.
 static void
 s_work_count (block_cache_request_t *request)
 {
     if (s_look (request))
-        for (size_t index = 0; index < request->count; index++)
-            request->found += request->sums [index] != 0;
+        s_count (request);
+}
+
+//  The same without a thread.  False: the checksums do not lie in the page cache.
+static bool
+s_count_from_memory (block_cache_request_t *request)
+{
+    if (!s_read_sums_from_memory (request->data, request))
+        return false;
+    s_count (request);
+    return true;
 }
 
 //  Of the first units that are here, or the first that are not: whether the range has any.
@@ -727,10 +767,11 @@ static bool
 s_has_any (const block_data_t *self, uint64_t offset, uint64_t bytes, bool is_here)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
+    s_await (self, first, bytes);
     for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request ((block_data_t *) self, first, bytes, at);
         request.work = s_work_count;
-        bool is_known = block_cache_do (self->cache, &request);
+        bool is_known = s_count_from_memory (&request) || block_cache_do (self->cache, &request);
         if (is_here? is_known && request.found > 0: !is_known || request.found < request.count)
             return true;
         at += request.bytes;
@@ -771,6 +812,7 @@ s_give_up (block_data_t *self, uint64_t offset, uint64_t bytes, bool is_modest)
     bool is_good = !block_cache_is_guest (self->cache);
     if (!is_good)
         return false;
+    s_await (self, first, bytes);
     for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_drop;
@@ -905,30 +947,67 @@ s_disown (block_cache_request_t *request)
     }
 }
 
-//  0: go on; 1: the cache is full; or -errno.
+//  How many units of the request are not here, with their checksums cleared.  0 or -errno.
 static int
-s_store_units (block_cache_request_t *request, block_cache_head_t *head)
+s_find_missing (block_cache_request_t *request, size_t *missing_p)
 {
-    block_data_t *self = request->data;
-    if (!s_read_sums (self, request))
+    if (!s_read_sums (request->data, request))
         return -EIO;
     if (request->owner)
         s_disown (request);
-    size_t missing = 0;
+    *missing_p = 0;
     for (size_t index = 0; index < request->count; index++)
-        missing += !request->sums [index];
+        *missing_p += !request->sums [index];
+    return 0;
+}
+
+static int s_store_units (block_cache_request_t *first, block_cache_head_t *head);
+
+//  What all of them need beside their units may be the room that some of them would have.
+static int
+s_store_singly (const block_cache_request_t *first, block_cache_head_t *head)
+{
+    int rc = 0;
+    for (const block_cache_request_t *request = first; rc == 0 && request; request = request->more) {
+        block_cache_request_t single = *request;
+        single.more = NULL;
+        rc = s_store_units (&single, head);
+    }
+    return rc;
+}
+
+//  Writes what is missing of the request, and of those to be done with it, as far as there is room.  0: go
+//  on; 1: the cache is full; or -errno.
+static int
+s_store_units (block_cache_request_t *first, block_cache_head_t *head)
+{
+    block_data_t *self = first->data;
+    size_t missing = 0, steps = 0, left;
+    for (block_cache_request_t *request = first; request; request = request->more) {
+        int rc = s_find_missing (request, &request->found);
+        if (rc)
+            return rc;
+        missing += request->found;
+        steps += request->found > 0;
+    }
     if (missing == 0)
         return 0;
-    uint64_t wanted = missing * UNIT + STEP_BYTES, room = request->is_modest? block_cache_room (self->cache):
-        block_cache_room_make (self->cache, wanted);
-    if (!request->is_modest)
+    uint64_t beside = steps * STEP_BYTES, wanted = missing * UNIT + beside,
+        room = first->is_modest? block_cache_room (self->cache): block_cache_room_make (self->cache, wanted);
+    if (!first->is_modest)
         block_cache_set_full (self->cache, room < wanted);
-    if (room < STEP_BYTES + UNIT)
+    if (room < wanted && first->more)
+        return s_store_singly (first, head);
+    if (room < beside + UNIT)
         return 1;
-    size_t most = room < wanted? (size_t) ((room - STEP_BYTES) / UNIT): missing;
-    int rc = s_settle (self, head, head->held + most * UNIT + STEP_BYTES);
-    rc = rc? rc: s_write_units (request, most);
-    head->stores++;
+    size_t most = left = room < wanted? (size_t) ((room - beside) / UNIT): missing;
+    int rc = s_settle (self, head, head->held + most * UNIT + beside);
+    for (block_cache_request_t *request = first; rc == 0 && request; request = request->more) {
+        size_t now = request->found < left? request->found: left;
+        rc = s_write_units (request, now);
+        left -= now;
+    }
+    head->stores += steps;
     int measured = s_measure (self, head);
     rc = rc? rc: measured;
     return rc? rc: most < missing;
@@ -971,12 +1050,15 @@ s_work_store (block_cache_request_t *request)
         block_cache_failed (cache, rc);
 }
 
-//  False: not all of it is here now.
+//  How it is kept: with the room that other data sets can give up, or have left; or without a wait.
+typedef enum { KEEP_NOW, KEEP_MODESTLY, KEEP_SOON } keep_t;
+
+//  False: not all of it is here now, or will be soon.
 static bool
-s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const uint8_t *memory,
-    bool is_modest)
+s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const uint8_t *memory, keep_t how)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
+    block_cache_threads_t *threads = how == KEEP_SOON? block_cache_threads (self->cache): NULL;
     assert (memory);
     if (block_cache_is_guest (self->cache))
         return false;
@@ -984,13 +1066,17 @@ s_keep (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes, const
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_store;
         request.owner = owner;
-        request.is_modest = is_modest;
+        request.is_modest = how == KEEP_MODESTLY;
         request.memory = (uint8_t *) memory + at;
         request.is_change = true;
-        if (block_cache_has_failed (self->cache) || !block_cache_do (self->cache, &request)
-        ||  !request.is_good)
+        request.is_behind = true;
+        if (block_cache_has_failed (self->cache))
             return false;
         at += request.bytes;
+        if (threads && block_cache_threads_hand_over (threads, &request))
+            continue;
+        if (!block_cache_do (self->cache, &request) || !request.is_good)
+            return false;
     }
     return true;
 }
@@ -1000,21 +1086,28 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
 {
     if (is_afresh)
         block_data_drop (self, offset, bytes);
-    s_keep (self, 0, offset, bytes, memory, false);
+    s_keep (self, 0, offset, bytes, memory, KEEP_NOW);
 }
 
 bool
 block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory)
 {
-    return s_keep (self, owner, offset, bytes, memory, false);
+    return s_keep (self, owner, offset, bytes, memory, KEEP_NOW);
+}
+
+bool
+block_data_store_soon (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
+    const uint8_t *memory)
+{
+    return s_keep (self, owner, offset, bytes, memory, KEEP_SOON);
 }
 
 bool
 block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory)
 {
     block_data_drop (self, offset, bytes);
-    s_keep (self, 0, offset, bytes, memory, true);
+    s_keep (self, 0, offset, bytes, memory, KEEP_MODESTLY);
     return block_data_has (self, offset, bytes);
 }
 
@@ -1042,6 +1135,7 @@ block_data_find_sums (block_data_t *self, uint64_t offset, uint64_t bytes, uint3
     for (uint64_t at = 0; at < bytes;) {
         block_cache_request_t request = s_request (self, first, bytes, at);
         request.work = s_work_find_sums;
+        request.is_behind = true;
         if (!block_cache_do (self->cache, &request) || !request.is_good)
             return false;
         memcpy (sums + at / UNIT, request.sums, request.count * sizeof *sums);

@@ -122,6 +122,10 @@ bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset,
 //  store: false: not all of it is here now.
 bool block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
+//  The same without a wait: what is read of the range waits for it instead, in this server.  False: it will
+//  not be here.
+bool block_data_store_soon (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
+    const uint8_t *memory);
 //  Replaces all of the range, if that needs the room of no other data set.  False: not all of it is here.
 bool block_data_store_modestly (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory);
 //  Gives the range up: it may be wrong, or belongs elsewhere.  False: the disk does not answer, or another

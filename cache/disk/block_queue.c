@@ -132,7 +132,7 @@ bool
 block_queue_put (block_queue_t *self, const block_cache_request_t *request, void *user)
 {
     assert (user);
-    block_cache_job_t *job = block_cache_threads_copy (request);
+    block_cache_job_t *job = block_cache_threads_copy (self->threads, request);
     if (!job)
         return false;
     if (!self->first)

@@ -99,7 +99,7 @@ typedef struct reader_request {
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
     uint64_t cached_bytes, cached_ns;   //  what came from the local disk's cache instead, and how long that
                                         //  took, beside wait_ns
-    bool is_here;                       //  FILE of a folder: the local disk has all of it now
+    bool is_here;                       //  FILE of a folder: the local disk has all of it, or is about to
     uint64_t pinned_bytes;              //  what was pinned, whole units
     uint64_t peer_bytes, peer_ns;       //  of a store: what came from other members instead (peers.h), and
                                         //  how long they took, each by itself

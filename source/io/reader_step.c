@@ -118,7 +118,7 @@ s_keep_file (reader_request_t *request)
         pins_keep_file (&request->pins, request->buffer->bytes);
     request->is_here = request->cached_bytes > 0;
     if (progress->is_kept && !(is_apart && pins_has (&request->pins, 0, bytes)))
-        request->is_here = block_data_store_owned (blocks,
+        request->is_here = block_data_store_soon (blocks,
             catalogue_owner (catalogue, request->id, request->field),
             catalogue_place (catalogue, request->id, request->field), bytes, request->buffer->bytes);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "action.h"
+#include "budget.h"
 #include "job.h"
 #include "sampler.h"
 #include "xalloc.h"
@@ -239,6 +240,10 @@ s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
         ahead->is_complete = load.is_complete;
     ahead->is_judged = true;
     if (ahead->is_complete)
+        return 0;
+    //  While no worker is idle, no job waits for the device: what is read now saves no time, and is read from
+    //  the local disk once more.
+    if (budget_with_workers (self) >= self->options.workers)
         return 0;
     if (ahead->pause_ms > 0)
         return reading == 0? 1: 0;

@@ -138,6 +138,31 @@ test_a_pause_is_used (void **state)
     simulation_destroy (&simulation);
 }
 
+static int64_t
+s_slow_us (void *context, uint32_t id)
+{
+    (void) context; (void) id;
+    return 100000;
+}
+
+//  Guards: while all workers have something to do, the jobs' own reads are enough: what is read ahead then
+//  would be read from the local disk once more, and save no time.
+static void
+test_busy_workers_read_nothing_ahead (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (DEPTH, SAMPLES);
+    options.cost_us = s_slow_us;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = s_job (1);
+    int client = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 60 * SECOND_US);
+    assert_true (simulation_finished (simulation, client));
+    s_assert_each_once (simulation);
+    assert_true (simulation_ahead (simulation)->ahead < SAMPLES / 10);
+    simulation_destroy (&simulation);
+}
+
 //  Guards: when the last job leaves, nothing more is read.
 static void
 test_a_job_that_leaves_ends_it (void **state)
@@ -367,6 +392,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_short_window_fills_the_depth),
         cmocka_unit_test (test_a_pause_is_used),
+        cmocka_unit_test (test_busy_workers_read_nothing_ahead),
         cmocka_unit_test (test_a_job_that_leaves_ends_it),
         cmocka_unit_test (test_the_room_is_the_bound),
         cmocka_unit_test (test_orders_are_the_same),
