@@ -203,7 +203,7 @@ top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t
 
 //  Widths of 80 columns in all, a blank between.
 static const top_column_t s_data [] = { { "DATA", 16, false }, { "SAMPLES", 10, true }, { "SIZE", 9, true },
-    { "KIND", 12, false }, { "MEMORY", 7, true }, { "READ/S", 9, true }, { "CACHE/S", 9, true },
+    { "KIND", 13, false }, { "MEMORY", 7, true }, { "READ/S", 9, true }, { "CACHE/S", 9, true },
     { "BAD", 6, true } };
 static const top_column_t s_workers [] = { { "MACHINE", 18, false }, { "STATE", 8, false },
     { "CPUS", 4, true }, { "SAMPLES/S", 9, true }, { "DONE", 10, true }, { "LOST", 6, true },
@@ -312,7 +312,7 @@ s_rate (const top_view_t *view, const json_t *now, const json_t *before, const c
     return grown > 0? grown / view->seconds: 0;
 }
 
-//  What was read of it, as a pack or as single objects; NULL: files.
+//  What was read of it, as a pack, or as objects or files that the local disk keeps; NULL: it is not known.
 static const json_t *
 s_read (const json_t *dataset)
 {
@@ -334,17 +334,28 @@ s_put_read (const top_view_t *view, const json_t *dataset, const json_t *before,
     }
 }
 
+//  How it is read.
+static void
+s_put_kind (const json_t *dataset, top_cells_t *row)
+{
+    const json_t *pack = json_object_get (dataset, "pack");
+    const char *folder = json_string_value (json_array_get (json_object_get (dataset, "folders"), 0));
+    bool is_store = folder && strstr (folder, "://");
+    char kind [TOP_CELL_BYTES];
+    snprintf (kind, sizeof kind, json_is_object (pack)? "pack, %s": "%s", json_is_object (pack)?
+        answer_text (pack, "policy"): is_store? "objects": json_is_object (json_object_get (dataset, "pieces"))?
+        "files, pieces": "files");
+    s_text (row, 3, kind);
+}
+
 static void
 s_put_dataset (const top_view_t *view, const json_t *dataset, const json_t *before, top_cells_t *row)
 {
     const json_t *pack = json_object_get (dataset, "pack"), *bad = json_object_get (dataset, "bad");
-    char kind [TOP_CELL_BYTES];
     double hits = answer_real (pack, "hits"), all = hits + answer_real (pack, "misses");
-    snprintf (kind, sizeof kind, json_is_object (pack)? "pack, %s": "%s", json_is_object (pack)?
-        answer_text (pack, "policy"): s_read (dataset)? "objects": "files");
     s_count (row, 1, answer_real (dataset, "samples"));
     s_bytes (row, 2, answer_real (dataset, "bytes"));
-    s_text (row, 3, kind);
+    s_put_kind (dataset, row);
     s_nothing (row, 4);
     if (all > 0) {
         row->values [4] = hits / all;

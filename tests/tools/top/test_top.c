@@ -133,6 +133,37 @@ s_distinct (int turn)
     return status;
 }
 
+//  Must hold: the column KIND tells objects of a store from files that the local disk keeps.
+static void
+kinds_of_data (void **state)
+{
+    (void) state;
+    static const char *const datasets [] = {
+        "{'name': 'd', 'folders': ['s3://b/d/'], 'objects': {'gets': 1}}",
+        "{'name': 'd', 'folders': ['/data/a', 's3://b/d/'], 'objects': {}, 'pieces': null}",
+        "{'name': 'd', 'folders': ['/data'], 'objects': {}, 'pieces': {'reads': 1}}",
+        "{'name': 'd', 'folders': ['/data'], 'objects': null}",
+        "{'name': 'd', 'folders': ['s3://b/d/'], 'pack': {'policy': 'stream'}}" },
+        *const kinds [] = { "objects", "files", "files, pieces", "files", "pack, stream" };
+    for (size_t at = 0; at < sizeof kinds / sizeof *kinds; at++) {
+        char text [200];
+        snprintf (text, sizeof text, "%s", datasets [at]);
+        for (char *byte = text; *byte; byte++)
+            *byte = *byte == '\''? '"': *byte;
+        json_t *now = json_pack ("{s:f, s:[o]}", "uptime_seconds", 1.0, "datasets",
+            json_loads (text, 0, NULL));
+        assert_non_null (now);
+        top_view_t view;
+        top_table_t table;
+        assert_true (top_view_make (&view, now, NULL, TOP_BY_JOB));
+        assert_true (top_table_make (&table, &view, TOP_DATA, 0));
+        assert_string_equal (table.rows [0].cells [3], kinds [at]);
+        top_table_clear (&table);
+        top_view_clear (&view);
+        json_decref (now);
+    }
+}
+
 //  Must hold: each cell has the figure of its column: what a counter grew by, or what there is.
 static void
 each_column_has_its_figure (void **state)
@@ -437,6 +468,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
+        cmocka_unit_test (kinds_of_data),
         cmocka_unit_test (each_column_has_its_figure),
         cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal),
         cmocka_unit_test (trees), cmocka_unit_test (trees_of_any_form), cmocka_unit_test (memory),
