@@ -5,7 +5,6 @@
 #include "machine.h"
 #include "options.h"
 #include "receive_quota.h"
-#include "serve.h"
 #include "tenant.h"
 
 enum { BEAT_MS = 500, TOLD_MS = 10000, TURN_MS = 1000, MEMORY_MS = 10000 };
@@ -43,7 +42,7 @@ s_look_at_keys (loop_t *self, int64_t now_ms)
     if (!self->keys)
         return;
     bool gone = client_keys_look (self->keys);
-    client_keys_judge (self->keys, serve_tenants_has, self->broker);
+    client_keys_judge (self->keys, tenants_has, self->broker);
     if (gone)
         service_revoke (self->service, s_is_gone, self, now_ms);
 }

@@ -16,10 +16,10 @@
 #include "options.h"
 #include "tenants.h"
 
-//  Opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP (command_serve.c).  argv[0] is
-//  "serve", and argv[-1] the program's name, as in main: with --supervise all of it is executed again.  Exit
-//  status: 0 ended by a signal, until-idle or a drain, 1 could not start or continue (the reason is on
-//  stderr), 2 unusable arguments.
+//  Opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP.  argv[0] is "serve", and argv[-1]
+//  the program's name, as in main: with --supervise all of it is executed again.  Exit status: 0 ended by a
+//  signal, until-idle or a drain, 1 could not start or continue (the reason is on stderr), 2 unusable
+//  arguments.
 int serve_command (int argc, char **argv);
 
 
@@ -53,8 +53,6 @@ const char *serve_endpoints_ring_path (const serve_endpoints_t *self);
 //  NULL: no memory.
 tenants_t *serve_tenants (broker_t *broker, const options_t *options, const client_keys_t *keys)
     __attribute__ ((warn_unused_result));
-//  For client_keys_judge: whether the broker has the tenant.
-bool serve_tenants_has (void *broker, const char *name);
 
 
 //  ---- an end that is not waited for too long

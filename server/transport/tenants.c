@@ -47,6 +47,12 @@ tenants_destroy (tenants_t **self_p)
     *self_p = NULL;
 }
 
+bool
+tenants_has (void *broker, const char *name)
+{
+    return tenant_named (broker, name) != NULL;
+}
+
 static int
 s_compare (const void *uid, const void *user)
 {

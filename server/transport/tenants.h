@@ -55,6 +55,9 @@ tenants_t *tenants_new (broker_t *broker, const client_keys_t *keys, bool open, 
     __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
 
+//  For client_keys_judge: whether the broker has the tenant.
+bool tenants_has (void *broker, const char *name);
+
 //  The caller with this uid ((uid_t) -1: over tcp) and this public key (Z85, or with keys CALLER_LOCAL; NULL:
 //  none).  False: a caller that is not served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);

@@ -31,8 +31,10 @@ static client_keys_grant_t s_grants [] = {
 };
 static int s_keys;
 
+const client_keys_grant_t *__wrap_client_keys_find (const client_keys_t *self, const char *key);
+
 const client_keys_grant_t *
-client_keys_find (const client_keys_t *self, const char *key)
+__wrap_client_keys_find (const client_keys_t *self, const char *key)
 {
     assert_ptr_equal (self, &s_keys);
     for (size_t index = 0; index < sizeof s_grants / sizeof *s_grants; index++)
