@@ -17,7 +17,7 @@ struct growth {
     atomic_bool is_done;
     //  the thread's while it runs
     dataset_source_t found;
-    devices_t devices;
+    device_list_t devices;
 };
 
 growth_t *
@@ -46,10 +46,7 @@ static void
 s_clear (growth_t *self)
 {
     pieces_forget_copy (&self->found);
-    for (size_t index = 0; index < self->devices.count; index++)
-        device_destroy (&self->devices.all [index]);
-    free (self->devices.all);
-    self->devices = (devices_t) { .count = 0 };
+    device_list_clear (&self->devices);
 }
 
 static void

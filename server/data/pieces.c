@@ -166,16 +166,17 @@ s_span (dataset_source_t *source, size_t read_bytes_max)
 }
 
 void
-pieces_add_copy (dataset_source_t *source, devices_t *devices, const options_t *options)
+pieces_add_copy (dataset_source_t *source, device_list_t *devices, const options_t *options)
 {
     char path [PATH_MAX];
     space_path (source->space, path, sizeof path);
     size_t span = s_span (source, pieces_read_bytes (options));
-    if (!devices_add_volume (devices, &source->volumes [0], path, span, options->reads)) {
+    dataset_source_volume_t *volume = source->volumes;
+    volume->device = device_list_add_volume (devices, NULL, path, "", span, options->reads, &volume->file);
+    if (volume->device)
+        device_probe (volume->device, NULL);
+    else
         pieces_forget_copy (source);
-        return;
-    }
-    device_probe (source->volumes [0].device, NULL);
 }
 
 bool

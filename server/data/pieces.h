@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include "dataset.h"
 #include "dataset_source.h"
-#include "devices.h"
+#include "device.h"
 #include "options.h"
 #include "progress.h"
 
@@ -26,7 +26,7 @@ broker_pack_t pieces_describe (dataset_source_t *source, raw_policy_t policy, co
 //  then the source has the copy, and room for its one volume.  0, or -errno (space_new) and nothing changes.
 int pieces_find_copy (dataset_source_t *source, const options_dataset_t *wanted, progress_t *progress);
 //  Reads of the copy go to the device of the local disk, which is measured.
-void pieces_add_copy (dataset_source_t *source, devices_t *devices, const options_t *options);
+void pieces_add_copy (dataset_source_t *source, device_list_t *devices, const options_t *options);
 //  The broker reads it in pieces from now on.  Writes a line of the log.  False: memory is short, as the line
 //  says, and files are read one by one.
 bool pieces_place_copy (dataset_source_t *source, broker_t *broker, dataset_t *dataset,

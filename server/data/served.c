@@ -218,7 +218,7 @@ s_place_folder (served_sets_t *self, served_t *served, char **error_p)
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
         const store_t *store = catalogue_store (source->catalogue, field);
         dev_t number = store? 0: catalogue_device (source->catalogue, field);
-        source->fields [field] = devices_get (store && served->is_added? &served->devices: &self->devices,
+        source->fields [field] = device_list_get (store && served->is_added? &served->devices: &self->devices,
             number, store, self->options->reads);
         if (!source->fields [field])
             return s_fail (error_p, "no memory for the list of devices");
@@ -230,18 +230,6 @@ s_place_folder (served_sets_t *self, served_t *served, char **error_p)
 }
 
 //  ---- packs
-
-//  Adds a volume in a store to the objects of its device.  False: no memory.
-static bool
-s_add_object (const served_sets_t *self, devices_t *devices, dataset_source_t *source, uint32_t volume,
-    size_t span)
-{
-    const pack_t *pack = source->pack;
-    device_t *device = source->volumes [volume].device = devices_get (devices, 0,
-        pack_store (pack), self->options->reads);
-    return device && device_add_volume (device, pack_volume_url (pack, volume),
-        pack_volume_version (pack, volume), span, &source->volumes [volume].file);
-}
 
 //  On the local disk.
 static void
@@ -308,29 +296,34 @@ s_probe_store (device_t *device, const pack_t *pack)
 
 //  Measures their devices, unless they were measured before.
 static bool
-s_find_volumes (const served_sets_t *self, served_t *served, devices_t *devices, size_t span, char **error_p)
+s_find_volumes (const served_sets_t *self, served_t *served, device_list_t *devices, size_t span,
+    char **error_p)
 {
     dataset_source_t *source = &served->source;
-    uint32_t volumes = pack_volumes (source->pack);
+    const pack_t *pack = source->pack;
+    uint32_t volumes = pack_volumes (pack);
     source->breaks = calloc (volumes + 1, sizeof *source->breaks);
     source->volumes = calloc (volumes + 1, sizeof *source->volumes);
     if (!source->breaks || !source->volumes)
         return s_fail (error_p, "no memory for the list of volumes");
     char path [PATH_MAX];
-    bool is_in_store = pack_store (source->pack);
+    bool is_in_store = pack_store (pack);
     for (uint32_t volume = 0; volume < volumes; volume++) {
-        source->breaks [volume] = pack_volume_first (source->pack, volume);
-        pack_volume_path (source->pack, volume, path, sizeof path);
-        if (is_in_store? !s_add_object (self, devices, source, volume, span):
-            !devices_add_volume (devices, &source->volumes [volume], path, span, self->options->reads))
+        source->breaks [volume] = pack_volume_first (pack, volume);
+        pack_volume_path (pack, volume, path, sizeof path);
+        dataset_source_volume_t *added = &source->volumes [volume];
+        added->device = device_list_add_volume (devices, pack_store (pack),
+            is_in_store? pack_volume_url (pack, volume): path,
+            is_in_store? pack_volume_version (pack, volume): "", span, self->options->reads, &added->file);
+        if (!added->device)
             return s_fail (error_p, "%s: %s", path, is_in_store? "no memory": strerror (errno));
         s_keep_volume (source, volume);
         if (!is_in_store)
-            device_probe (source->volumes [volume].device, NULL);
+            device_probe (added->device, NULL);
     }
     if (is_in_store)
         //  All volumes of a store have one device.
-        s_probe_store (source->volumes [0].device, source->pack);
+        s_probe_store (source->volumes [0].device, pack);
     return true;
 }
 
@@ -349,7 +342,7 @@ s_describe_redox (const options_dataset_t *wanted, const pack_t *pack, FILE *out
 
 //  devices: those to which its volumes are added.
 static bool
-s_find_pack (const served_sets_t *self, served_t *served, devices_t *devices, FILE *out, char **error_p)
+s_find_pack (const served_sets_t *self, served_t *served, device_list_t *devices, FILE *out, char **error_p)
 {
     const pack_t *pack = served->source.pack;
     const options_dataset_t *wanted = &served->wanted;
@@ -438,7 +431,7 @@ s_find_rows (const served_sets_t *self, served_t *served, FILE *out, char **erro
 }
 
 static bool
-s_find (const served_sets_t *self, served_t *served, devices_t *devices, progress_t *progress, FILE *out,
+s_find (const served_sets_t *self, served_t *served, device_list_t *devices, progress_t *progress, FILE *out,
     char **error_p)
 {
     const options_dataset_t *wanted = &served->wanted;
@@ -483,7 +476,7 @@ served_find (const served_sets_t *self, served_t *served, progress_t *progress, 
 static bool
 s_open_devices (served_sets_t *self, served_t *served, size_t before, char **error_p)
 {
-    devices_t *own = &served->devices, *all = &self->devices;
+    device_list_t *own = &served->devices, *all = &self->devices;
     device_t **devices = realloc (all->all, (all->count + own->count + 1) * sizeof *devices);
     if (!devices)
         return s_fail (error_p, "no memory for the list of devices");
@@ -540,7 +533,7 @@ s_is_used (const served_sets_t *self, const device_t *device)
 static void
 s_close_devices (served_sets_t *self)
 {
-    devices_t *devices = &self->devices;
+    device_list_t *devices = &self->devices;
     for (size_t at = 0; at < devices->count;) {
         if (s_is_used (self, devices->all [at])) {
             at++;
@@ -666,15 +659,15 @@ s_pin_copy (const served_sets_t *self, served_t *served)
 }
 
 bool
-served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices,
-    FILE *out)
+served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found,
+    device_list_t *devices, FILE *out)
 {
     dataset_source_t *source = &served->source;
     size_t before = self->devices.count;
     char *error = NULL;
     free (served->devices.all);
     served->devices = *devices;
-    *devices = (devices_t) { .count = 0 };
+    *devices = (device_list_t) { .count = 0 };
     source->space = found->space;
     source->volumes = found->volumes;
     source->breaks = found->breaks;
@@ -682,9 +675,7 @@ served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *foun
     found->space = NULL;
     if (!s_open_devices (self, served, before, &error)) {
         fprintf (out, "warning: %s; its files are read one by one\n", error? error: "no memory");
-        for (size_t index = 0; index < served->devices.count; index++)
-            device_destroy (&served->devices.all [index]);
-        served->devices.count = 0;
+        device_list_clear (&served->devices);
         pieces_forget_copy (source);
     }
     else
@@ -1058,8 +1049,7 @@ served_close (served_sets_t *self)
     //  First: what follows may wait for a disk that hangs.
     s_save (self, false);
     //  Before the catalogues, which have the stores that devices read.
-    for (size_t index = 0; index < self->devices.count; index++)
-        device_destroy (&self->devices.all [index]);
+    device_list_clear (&self->devices);
     //  The other way round: one may go by the classes of one before it.
     while (self->count > 0)
         served_discard (&self->all [--self->count]);
@@ -1068,7 +1058,6 @@ served_close (served_sets_t *self)
     while (self->gone_count > 0)
         served_discard (&self->gone [--self->gone_count]);
     free (self->gone);
-    free (self->devices.all);
     json_decref (self->changes);
     pins_destroy (&self->pins);
     block_cache_close (&self->blocks);
@@ -1095,9 +1084,7 @@ served_discard (served_t **self_p)
         return;
     *self_p = NULL;
     dataset_source_t *source = &self->source;
-    for (size_t index = 0; index < self->devices.count; index++)
-        device_destroy (&self->devices.all [index]);
-    free (self->devices.all);
+    device_list_clear (&self->devices);
     jpeg_row_index_destroy (&source->rows);
     pins_data_destroy (&source->pins);
     pins_data_destroy (&source->old_pins);

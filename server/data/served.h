@@ -21,7 +21,7 @@
 #include "broker.h"
 #include "dataset.h"
 #include "dataset_source.h"
-#include "devices.h"
+#include "device.h"
 #include "options.h"
 #include "progress.h"
 #include "tasks.h"
@@ -43,7 +43,7 @@ typedef struct {
     bool is_added;                      //  it does not stand in the settings
     bool is_in_cluster;                 //  other members read its blocks until this server ends
     const catalogue_t *classes_of;      //  as in the catalogue's options
-    devices_t devices;                  //  its own, until it is placed
+    device_list_t devices;                  //  its own, until it is placed
     jpeg_row_index_budget_t rows;       //  a copy of that of all, for its table until it is placed
     uint64_t bytes, pins_bytes;         //  of its files, and of memory if all of them are pinned; 0: not
                                         //  measured
@@ -59,7 +59,7 @@ typedef struct {
     size_t count;
     served_t **gone;                    //  that the broker gave back; what they lend may be needed still
     size_t gone_count;
-    devices_t devices;                  //  of the data sets' files
+    device_list_t devices;                  //  of the data sets' files
     tasks_t *tasks;                     //  they have the devices open; lent; NULL: they do not run yet
     jpeg_row_index_budget_t rows;       //  of the folders' JPEGs
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
@@ -116,8 +116,8 @@ bool served_place (served_sets_t *self, served_t **served_p, FILE *out, char **e
 //  What pieces_find_copy has found in another thread, with devices of its own: the data set is read in pieces
 //  from now on, by the jobs that are there too.  Takes both.  Writes to out a line for the log, if it has
 //  something to say.  False: files are read one by one as before.
-bool served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found, devices_t *devices,
-    FILE *out);
+bool served_adopt_copy (served_sets_t *self, served_t *served, dataset_source_t *found,
+    device_list_t *devices, FILE *out);
 //  Its tenants may use it from now on, these too.
 void served_allow_more (served_sets_t *self, served_t *served, uint64_t tenants);
 //  The data set of this name that is placed and not removed; NULL: none.

@@ -1,8 +1,10 @@
 #include "device.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include "request.h"
@@ -337,4 +339,42 @@ device_status (const device_t *self)
         "megabytes_per_second", self->cost.bytes_per_second / 1e6, "observed_reads",
         (json_int_t) self->cost.observed, "keys", s_keys_status (self),
         "proxy", *proxy? proxy: NULL);
+}
+
+
+//  ---- lists
+
+device_t *
+device_list_get (device_list_t *self, dev_t number, const store_t *store, uint32_t depth)
+{
+    for (size_t index = 0; index < self->count; index++)
+        if (device_is (self->all [index], number, store))
+            return self->all [index];
+    device_t **all = realloc (self->all, (self->count + 1) * sizeof *all);
+    if (!all)
+        return NULL;
+    self->all = all;
+    all [self->count] = device_new (number, store, depth);
+    return all [self->count]? all [self->count++]: NULL;
+}
+
+device_t *
+device_list_add_volume (device_list_t *self, const store_t *store, const char *path, const char *version,
+    size_t span, uint32_t depth, uint32_t *file_p)
+{
+    struct stat status = { .st_dev = 0 };
+    if (!store && stat (path, &status))
+        return NULL;
+    errno = ENOMEM;
+    device_t *device = device_list_get (self, status.st_dev, store, depth);
+    return device && device_add_volume (device, path, version, span, file_p)? device: NULL;
+}
+
+void
+device_list_clear (device_list_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        device_destroy (&self->all [index]);
+    free (self->all);
+    *self = (device_list_t) { .count = 0 };
 }

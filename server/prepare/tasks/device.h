@@ -9,7 +9,8 @@
  *
  *  The cost model learns the time of every read.  After every 32 reads it sets the depth, the number of reads
  *  at once, unless the user has set it.  Files of folders come through the page cache, which hides the cost
- *  of uncached reads: with such files the depth is at least 8.  Owner: the broker's thread.
+ *  of uncached reads: with such files the depth is at least 8.  Owner: the broker's thread; of a list of
+ *  devices, one thread.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -93,5 +94,24 @@ const char *device_name (const device_t *self, char name [DEVICE_NAME_BYTES]);
 void device_proxy (const device_t *self, char shown [HTTP_PROXY_SHOWN_BYTES]);
 //  What `status` shows of it.
 json_t *device_status (const device_t *self);
+
+
+//  ---- the devices of some data sets: one for each file system, and for each store
+
+//  Plain data, in no order; { 0 } is empty.
+typedef struct {
+    device_t **all;
+    size_t count;
+} device_list_t;
+
+//  The device of this file system, or of this store if it is not NULL, made if it is new; depth:
+//  device_new's.  NULL: no memory.
+device_t *device_list_get (device_list_t *self, dev_t number, const store_t *store, uint32_t depth);
+//  device_add_volume, for the device of the store, or of the file's file system if store is NULL.  NULL: the
+//  device is unknown, or there is no memory; errno has the reason.
+device_t *device_list_add_volume (device_list_t *self, const store_t *store, const char *path,
+    const char *version, size_t span, uint32_t depth, uint32_t *file_p);
+//  Destroys the devices, and leaves the list empty.
+void device_list_clear (device_list_t *self);
 
 #endif
