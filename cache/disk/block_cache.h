@@ -4,7 +4,7 @@
  *      DIR/KEY/            one data set (block_data.h); KEY: 32 hexadecimal digits
  *          lock            servers that use the data set hold a shared lock; its time is that of the last use
  *          data            a sparse file: the data set's objects, one after the other, in units of 4 KiB
- *          sums            a head (and in its block what the data set is, block_note.h), then 4 bytes for
+ *          sums            a head (and in its block what the data set is, block_data.h), then 4 bytes for
  *                          each unit: 0, it is not here; else its checksum
  *
  *  happy path:     block_cache_open .. block_data_open, block_data_read, block_data_store ..

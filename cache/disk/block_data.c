@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include "clock.h"
@@ -372,6 +373,83 @@ block_data_bytes (const block_data_t *self)
     return self->units * UNIT;
 }
 
+//  As block_cache_begin.  Other units of the request do not wait once more for a lock that another server
+//  holds.
+static int
+s_begin (block_cache_request_t *request)
+{
+    int rc = request->is_locked_out? -EAGAIN: s_open_once (request->data, false);
+    rc = rc? rc: block_cache_begin (request->data->cache, false);
+    request->is_locked_out = rc == -EAGAIN;
+    return rc;
+}
+
+
+//  -- what it is, for people
+
+enum { NOTE_PLACE = 64 };               //  in `sums`, behind the head
+
+#define NOTE_FORMAT "tureenN1"
+
+typedef struct {
+    char format [8];
+    block_note_t note;
+    uint64_t sum;                       //  of what stands before it
+} note_record_t;
+
+_Static_assert (NOTE_PLACE >= sizeof (block_cache_head_t)
+    && NOTE_PLACE + sizeof (note_record_t) <= BLOCK_CACHE_BLOCK_BYTES, "behind the head, in its block");
+_Static_assert (sizeof (note_record_t) == 8 + sizeof (block_note_t) + 8, "written as it is");
+
+static uint64_t
+s_note_sum (const note_record_t *record)
+{
+    return XXH3_64bits (record, offsetof (note_record_t, sum));
+}
+
+bool
+block_data_read_note (int sums, block_note_t *note)
+{
+    note_record_t record;
+    bool is_good = pread (sums, &record, sizeof record, NOTE_PLACE) == sizeof record
+        && memcmp (record.format, NOTE_FORMAT, sizeof record.format) == 0
+        && record.sum == s_note_sum (&record) && record.note.kind < BLOCK_NOTE_KINDS
+        && memchr (record.note.name, 0, sizeof record.note.name);
+    *note = is_good? record.note: (block_note_t) { .kind = BLOCK_NOTE_UNKNOWN };
+    return is_good;
+}
+
+//  A note that is there, and the same, is not written anew.
+static void
+s_work_note (block_cache_request_t *request)
+{
+    if (s_begin (request))
+        return;
+    int sums = request->data->sums;
+    block_note_t before;
+    note_record_t record = { .format = NOTE_FORMAT, .note = *(const block_note_t *) request->memory };
+    record.note.made_s = block_data_read_note (sums, &before)? before.made_s: time (NULL);
+    record.sum = s_note_sum (&record);
+    if (memcmp (&before, &record.note, sizeof before) != 0)
+        file_write_at (sums, &record, sizeof record, NOTE_PLACE);
+    block_cache_end (request->data->cache);
+}
+
+void
+block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count, uint64_t bytes,
+    const block_data_list_t *list)
+{
+    if (!self || block_cache_is_guest (self->cache))
+        return;
+    block_note_t note = { .kind = kind, .count = count, .bytes = bytes,
+        .generation = list? list->generation: 0,
+        .list = { list? list->key->words [0]: 0, list? list->key->words [1]: 0 } };
+    snprintf (note.name, sizeof note.name, "%s", name);
+    block_cache_request_t request = { .work = s_work_note, .data = self, .memory = (uint8_t *) &note,
+        .bytes = sizeof note, .is_change = true };
+    block_cache_do (self->cache, &request);
+}
+
 
 //  -- reading
 
@@ -408,41 +486,6 @@ s_request (block_data_t *self, uint64_t first_unit, uint64_t bytes, uint64_t at)
     size_t most = (size_t) CHUNK * UNIT, now = left < most? (size_t) left: most;
     return (block_cache_request_t) { .data = self, .first = first_unit + at / UNIT,
         .count = (now + UNIT - 1) / UNIT, .bytes = now };
-}
-
-//  As block_cache_begin.  Other units of the request do not wait once more for a lock that another server
-//  holds.
-static int
-s_begin (block_cache_request_t *request)
-{
-    int rc = request->is_locked_out? -EAGAIN: s_open_once (request->data, false);
-    rc = rc? rc: block_cache_begin (request->data->cache, false);
-    request->is_locked_out = rc == -EAGAIN;
-    return rc;
-}
-
-static void
-s_work_note (block_cache_request_t *request)
-{
-    if (s_begin (request))
-        return;
-    block_note_write (request->data->sums, (const block_note_t *) request->memory);
-    block_cache_end (request->data->cache);
-}
-
-void
-block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count, uint64_t bytes,
-    const block_data_list_t *list)
-{
-    if (!self || block_cache_is_guest (self->cache))
-        return;
-    block_note_t note = { .kind = kind, .count = count, .bytes = bytes,
-        .generation = list? list->generation: 0,
-        .list = { list? list->key->words [0]: 0, list? list->key->words [1]: 0 } };
-    snprintf (note.name, sizeof note.name, "%s", name);
-    block_cache_request_t request = { .work = s_work_note, .data = self, .memory = (uint8_t *) &note,
-        .bytes = sizeof note, .is_change = true };
-    block_cache_do (self->cache, &request);
 }
 
 //  Where a request begins that reads: what the cache takes is seen beside it.  Whether the checksums can be

@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "block_cache.h"
-#include "block_note.h"
 #include "block_queue.h"
 
 typedef struct block_data block_data_t;
@@ -49,16 +48,56 @@ block_data_next (uint64_t offset, uint64_t bytes)
 int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
     uint64_t bytes);
 void block_data_close (block_data_t **self_p);
+
+
+//  ---- what a data set is, for people: its note
+//
+//  It lies behind the head in the first block of the data set's file `sums` (block_cache.h), so it takes no
+//  room, and goes with the data set.  It has a checksum of its own.  No read and no write of the data set
+//  depends on it: where it is damaged, or where an earlier Tureen has written none, the data set is unknown
+//  until a server opens it again.
+
+typedef enum {
+    BLOCK_NOTE_UNKNOWN,
+    BLOCK_NOTE_OBJECTS,                 //  single objects of a store
+    BLOCK_NOTE_FILES,                   //  of a folder, or of a field's folder
+    BLOCK_NOTE_VOLUMES,                 //  of a pack
+    BLOCK_NOTE_INDEX,                   //  of a pack
+    BLOCK_NOTE_OBJECT_LIST,
+    BLOCK_NOTE_FILE_LIST,
+    BLOCK_NOTE_KINDS
+} block_note_kind_t;
+
+enum { BLOCK_NOTE_NAME_BYTES = 3840 };
+
+typedef struct {
+    uint32_t kind;
+    uint32_t generation;                //  of files: which of their spaces it is, by their list; 0 of those
+                                        //  that an earlier Tureen has noted
+    uint64_t count;                     //  files, objects or volumes; 0 of a list and of an index
+    uint64_t bytes;                     //  that all of it takes in whole units; 0: not known
+    uint64_t list [2];                  //  of files: the key of their list (block_data_key_t)
+    int64_t made_s;                     //  since 1970: when it was first noted
+    char name [BLOCK_NOTE_NAME_BYTES];  //  the path or the address that it comes from, cut if it is longer
+} block_note_t;
+
+//  From the file `sums`.  False: the data set has no note, or a damaged one; then all of *note is zero.
+bool block_data_read_note (int sums, block_note_t *note);
+
 //  Of a data set of files: the key of their list, and which of the spaces it is that the list has had.
 typedef struct {
     const block_data_key_t *key;
     uint32_t generation;
 } block_data_list_t;
 
-//  Notes for people what it is (block_note.h), if the disk answers.  NULL as self: nothing.  list: of files;
-//  else NULL.
+//  Notes what it is, if the disk answers; made_s of a note that is there stays.  NULL as self: nothing.
+//  list: of files; else NULL.
 void block_data_note (block_data_t *self, block_note_kind_t kind, const char *name, uint64_t count,
     uint64_t bytes, const block_data_list_t *list);
+
+
+//  ---- its ranges
+
 //  As given to block_data_open; lent.
 const block_data_key_t *block_data_key (const block_data_t *self);
 //  Of the whole address space.

@@ -8,7 +8,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "block_data.h"
 #include "file.h"
 
 enum { UNIT = BLOCK_DATA_UNIT_BYTES, CHUNK = BLOCK_CACHE_UNITS_MAX, HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES };
@@ -55,7 +54,7 @@ s_count (const block_cache_t *cache, block_folder_entry_t *entry)
     struct stat status;
     if (sums >= 0) {
         entry->is_newer = block_cache_is_newer (sums);
-        block_note_read (sums, &entry->note);
+        block_data_read_note (sums, &entry->note);
         block_cache_head_read (cache, entry->key, sums, &head);
         entry->taken_bytes = block_cache_room_taken (cache, entry->key, head.stores);
     }

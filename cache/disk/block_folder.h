@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "block_cache.h"
-#include "block_note.h"
+#include "block_data.h"
 
 typedef struct {
     char key [BLOCK_CACHE_NAME_BYTES];

@@ -172,13 +172,13 @@ test_lists (void **state)
     //  Another name, as of another spelling; made_s stays.
     int sums = s_open (world, 1, "sums");
     block_note_t note;
-    assert_true (block_note_read (sums, &note));
+    assert_true (block_data_read_note (sums, &note));
     int64_t made_s = note.made_s;
     block_data_note (volumes, BLOCK_NOTE_VOLUMES, "s3://other", 3, sizeof s_truth, NULL);
-    assert_true (block_note_read (sums, &note) && note.made_s == made_s);
+    assert_true (block_data_read_note (sums, &note) && note.made_s == made_s);
     assert_string_equal (note.name, "s3://other");
     s_change (sums, 64 + 100);
-    assert_false (block_note_read (sums, &note));
+    assert_false (block_data_read_note (sums, &note));
     assert_int_equal (note.kind, BLOCK_NOTE_UNKNOWN);
     close (sums);
     assert_int_equal (block_data_read (volumes, 0, 10 * UNIT, s_memory).begin, 10 * UNIT);
