@@ -6,7 +6,7 @@
  *                  connection, for ever.  REFUSED, and ERRORs that stay: no more.
  *  on close:       work_server_goodbye, and a second for the server to hear it.
  *
- *  All foreign bytes come in by work_server.c.  Owner: the network thread; a task is a thread's from
+ *  All foreign bytes come in by work_server_turn.  Owner: the network thread; a task is a thread's from
  *  pool_submit until pool_done.
  */
 #ifndef WORK_H
