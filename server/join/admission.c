@@ -488,9 +488,9 @@ admission_begin (admission_t *self, const frame_t *frames, size_t count, const p
         return NULL;
     join_t *join = join_new (frames, count, peer, caller, tag, refusal);
     bool good = join
-        && additions_allows (self->options.additions, caller->tenant, join->request.dataset, refusal)
         && s_may_come (self, join, refusal)
-        && join_place (join, self->options.broker, s_pipeline_of_ranks (self, join), refusal);
+        && join_place (join, self->options.broker, self->options.additions, s_pipeline_of_ranks (self, join),
+        refusal);
     if (!good)
         join_destroy (&join);
     return join;

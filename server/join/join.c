@@ -58,11 +58,11 @@ s_is_at (const dataset_t *dataset, const char *name, const char *path, refusal_t
 }
 
 dataset_t *
-join_find_dataset (broker_t *broker, const caller_t *caller, const char *name, const char *path,
-    refusal_t *refusal)
+join_find_dataset (broker_t *broker, const additions_t *additions, const caller_t *caller, const char *name,
+    const char *path, refusal_t *refusal)
 {
     dataset_t *dataset = dataset_named (broker, caller->tenant, name);
-    if (!dataset) {
+    if (!dataset && additions_allows (additions, caller->tenant, name, refusal)) {
         char *names = dataset_names (broker, caller->tenant);
         refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", name, names);
         free (names);
@@ -306,9 +306,10 @@ s_fill_join (join_t *self)
 }
 
 bool
-join_place (join_t *self, broker_t *broker, const pipeline_t *like, refusal_t *refusal)
+join_place (join_t *self, broker_t *broker, const additions_t *additions, const pipeline_t *like,
+    refusal_t *refusal)
 {
-    self->terms.dataset = join_find_dataset (broker, &self->caller, self->request.dataset,
+    self->terms.dataset = join_find_dataset (broker, additions, &self->caller, self->request.dataset,
         json_string_value (self->request.path), refusal);
     if (self->terms.dataset)
         dataset_hold (self->terms.dataset);

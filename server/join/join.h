@@ -21,6 +21,7 @@
 #define JOIN_H
 #include <stdint.h>
 #include <sys/types.h>
+#include "additions.h"
 #include "broker.h"
 #include "job.h"
 #include "layout.h"
@@ -55,16 +56,18 @@ typedef struct {
 } join_t;
 
 //  A data set that the caller may use; NULL: it does not exist or the caller may not use it, with one refusal
-//  for both.  path: the client means the one that status shows there, and no other; NULL: any.
-dataset_t *join_find_dataset (broker_t *broker, const caller_t *caller, const char *name, const char *path,
-    refusal_t *refusal);
+//  for both, or it is still to be opened (additions, or NULL).  path: the client means the one that status
+//  shows there, and no other; NULL: any.
+dataset_t *join_find_dataset (broker_t *broker, const additions_t *additions, const caller_t *caller,
+    const char *name, const char *path, refusal_t *refusal);
 
 //  frames are a JOIN of this peer, which is the caller's.  NULL: refused.
 join_t *join_new (const frame_t *frames, size_t count, const peer_t *peer, const caller_t *caller,
     uint64_t tag, refusal_t *refusal);
 //  Finds its data set, which it holds from now on (dataset_hold), and makes its pipeline for that.  like: a
 //  pipeline without a share point gets that of this one; NULL: that of existing jobs.
-bool join_place (join_t *self, broker_t *broker, const pipeline_t *like, refusal_t *refusal);
+bool join_place (join_t *self, broker_t *broker, const additions_t *additions, const pipeline_t *like,
+    refusal_t *refusal);
 //  Reads its ids, of which there may be millions.  Any thread, while no other uses the join.
 bool join_read (join_t *self, const frame_t *frames, refusal_t *refusal);
 //  Whether reading the ids takes too long for the broker's thread.

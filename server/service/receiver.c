@@ -558,11 +558,8 @@ s_dataset (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusa
     atomic_size_t *account = s_account (self, inbound, refusal);
     if (!account || !request_table (&inbound->frames [1], &request, refusal))
         return false;
-    if (!additions_allows (self->options.additions, inbound->caller.tenant, request.dataset, refusal))
-        return false;
-    broker_t *broker = self->options.broker;
-    const dataset_t *dataset = join_find_dataset (broker, &inbound->caller, request.dataset,
-        *request.path? request.path: NULL, refusal);
+    const dataset_t *dataset = join_find_dataset (self->options.broker, self->options.additions,
+        &inbound->caller, request.dataset, *request.path? request.path: NULL, refusal);
     if (!dataset || !dataset_answer_table (dataset_source_of (dataset)->catalogue, &request, &table, refusal))
         return false;
     void *router = self->options.router;

@@ -14,12 +14,6 @@
 #include "broker.h"
 #include "dataset.h"
 
-//  Makes the ranks of a new job.  False: no memory; client_life_destroy frees those that exist.
-bool client_life_new (job_t *job, const broker_terms_t *join, int64_t now_ms);
-void client_life_destroy (job_t *job);
-//  The bytes that client_life_new takes; with several ranks also the replayed batches and ids on their way
-//  outside the rings.
-size_t client_life_bytes (const broker_terms_t *join);
 //  What broker_attached, broker_inline, broker_left and broker_lost do, up to the marks that they leave.
 void client_life_attached (broker_t *self, rank_t *rank, int64_t now_ms);
 void client_life_inline (broker_t *self, rank_t *rank, int64_t now_ms);

@@ -423,6 +423,19 @@ s_samples_bytes (const broker_t *self, const broker_terms_t *join)
         + (lost + draws) / TABLE_PARTS * (TABLE_PARTS + 1) + (join->list? s_list_bytes (join): 0);
 }
 
+//  With several ranks also the replayed batches, and ids on their way outside the rings.
+static size_t
+s_ranks_bytes (const broker_terms_t *join)
+{
+    if (join->world_size == 1)
+        return sizeof (rank_t);
+    size_t again = join->batch_size * (sizeof (batch_row_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
+        + join->slot_bytes;
+    //  Each rank is told the ids of all ranks, and they pile up for a peer that does not read.
+    size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
+    return join->world_size * (sizeof (rank_t) + again + told) + steps_replay_bytes (join);
+}
+
 //  What a job costs beside its slots: rows, the versions they may wait for, records, ids, reads, pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_terms_t *join)
@@ -432,7 +445,7 @@ s_bookkeeping_bytes (const broker_t *self, const broker_terms_t *join)
         + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
         + RECORD_PARTS * sizeof (sharing_record_t)) + s_samples_bytes (self, join)
-        + raw_prefetch_bookkeeping (self, join) + texts + client_life_bytes (join);
+        + raw_prefetch_bookkeeping (self, join) + texts + s_ranks_bytes (join);
 }
 
 static size_t
@@ -649,6 +662,46 @@ s_join_sampler (job_t *job, const broker_terms_t *join)
         roaring_bitmap_free (everything);
 }
 
+static bool
+s_again_new (rank_t *rank)
+{
+    again_t *again = &rank->again;
+    uint32_t count = rank->job->asked.rank_batch;
+    again->rows = calloc (count, sizeof *again->rows);
+    again->sent_rows = calloc (count, sizeof *again->sent_rows);
+    again->ids = calloc (count, sizeof *again->ids);
+    if (!again->rows || !again->sent_rows || !again->ids)
+        return false;
+    for (uint32_t row = 0; row < count; row++)
+        again->rows [row] = (batch_row_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row,
+            .rank = rank->number,
+            .rank_row = row };
+    return true;
+}
+
+//  False: no memory; s_free_ranks frees those that exist.
+static bool
+s_make_ranks (job_t *job, const broker_terms_t *join, int64_t now_ms)
+{
+    job->ranks = calloc (job->asked.world_size, sizeof *job->ranks);
+    if (!job->ranks)
+        return false;
+    for (uint32_t number = 0; number < job->asked.world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        rank->job = job;
+        rank->number = number;
+        rank->joined_ms = rank->alive_ms = now_ms;
+        rank->padding = (batch_row_t) { .job = job, .rank = number };
+        snprintf (rank->instance, sizeof rank->instance, "%s",
+            join->instances [number]? join->instances [number]: "");
+        if (job->asked.world_size > 1 && !s_again_new (rank))
+            return false;
+    }
+    job->delivery.held_up = job->asked.world_size > 1;
+    job->life.rank_wait_seconds = join->rank_wait_seconds;
+    return job->asked.world_size == 1 || steps_replay_new (job, join);
+}
+
 //  False: no memory; what exists so far is freed with the job.
 static bool
 s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
@@ -664,7 +717,7 @@ s_join_memory (job_t *job, const broker_terms_t *join, int64_t now_ms)
             job->draw.batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot,
                 .index = index };
     }
-    return client_life_new (job, join, now_ms) && machine_leave_headroom ();
+    return s_make_ranks (job, join, now_ms) && machine_leave_headroom ();
 }
 
 static void
@@ -706,10 +759,23 @@ s_go_on (job_t *job, const broker_terms_t *join)
 }
 
 static void
+s_free_ranks (job_t *job)
+{
+    for (uint32_t number = 0; job->ranks && number < job->asked.world_size; number++) {
+        free (job->ranks [number].again.rows);
+        free (job->ranks [number].again.sent_rows);
+        free (job->ranks [number].again.ids);
+        free (job->ranks [number].notice);
+    }
+    steps_replay_free (job);
+    free (job->ranks);
+}
+
+static void
 s_job_free (job_t *job)
 {
     pipeline_destroy (&job->asked.pipeline);
-    client_life_destroy (job);
+    s_free_ranks (job);
     free (job->draw.batches);
     free (job->draw.row_memory);
     free (job->life.end_message);

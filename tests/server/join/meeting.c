@@ -117,6 +117,13 @@ dataset_named (broker_t *self, const tenant_t *tenant, const char *name)
     return strcmp (name, "train") == 0? (dataset_t *) (void *) &s_source: NULL;
 }
 
+bool
+additions_allows (const additions_t *self, const tenant_t *tenant, const char *name, refusal_t *refusal)
+{
+    (void) self, (void) tenant, (void) name, (void) refusal;
+    return true;
+}
+
 char *
 dataset_names (const broker_t *self, const tenant_t *tenant)
 {
@@ -283,7 +290,7 @@ meeting_join (const rank_gathering_t *gathering, uint8_t number, uid_t uid, cons
     join_t *join = join_new (frames, count, &peer, &caller, 100u + number, &meeting_refusal);
     const pipeline_t *like = join? rank_gathering_pipeline (gathering, caller.tenant,
         join->request.job): NULL;
-    if (!join || !(join_place (join, NULL, like, &meeting_refusal)
+    if (!join || !(join_place (join, NULL, NULL, like, &meeting_refusal)
         && join_read (join, frames, &meeting_refusal)
     &&  join_complete (join, &meeting_refusal)))
         fail_msg ("%s: %s", json, meeting_refusal.message);
