@@ -912,6 +912,13 @@ block_data_may_answer (const block_data_t *self)
     return (atomic_load (&self->is_open) || s_may_open (self)) && !block_cache_is_aside (self->cache);
 }
 
+int
+block_data_failure (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return atomic_load (&self->opened);
+}
+
 uint64_t
 block_data_held_bytes (const block_data_t *self)
 {

@@ -184,6 +184,8 @@ bool block_data_is_full (const block_data_t *self);
 //  True while the disk does not answer in time (block_cache.h), and if the data set is not open, yet or for
 //  good: nothing is known to be here, and nothing is kept or given up.
 bool block_data_is_aside (const block_data_t *self);
+//  0: it is open, or was not tried yet; else -errno: why the last try to open it failed.
+int block_data_failure (const block_data_t *self);
 //  Whether a read is worth a try: the cache is not aside, and the data set is open or this read may open it.
 bool block_data_may_answer (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.

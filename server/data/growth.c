@@ -132,9 +132,25 @@ s_adopt (growth_t *self, served_t *served)
     free (line);
 }
 
+//  That a data set cannot be kept may show when the local disk answers at last.
+static void
+s_tell_failures (const growth_t *self)
+{
+    for (size_t index = 0; index < self->sets->count; index++) {
+        served_t *served = self->sets->all [index];
+        int rc = served->is_removed? 0: dataset_source_kept_failure (&served->source);
+        if (rc && rc != served->growth.failure)
+            log_event (self->log, LOG_LEVEL_WARNING, "not_kept", LOG_FIELDS (LOG_TEXT ("dataset",
+                served->wanted.name)), "data set '%s' is not kept in %s: %s", served->wanted.name,
+                self->sets->options->blocks_folder, served_not_kept_reason (rc));
+        served->growth.failure = rc;
+    }
+}
+
 void
 growth_act (growth_t *self, int64_t now_ms)
 {
+    s_tell_failures (self);
     if (!self->looked_at)
         s_begin (self, now_ms);
     if (!self->looked_at || !atomic_load (&self->is_done))

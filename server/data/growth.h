@@ -1,5 +1,6 @@
 /*  growth -- looks from time to time whether all of a folder has come to be kept on the local disk, and has
- *  it read in pieces then (pieces.h).
+ *  it read in pieces then (pieces.h); and says so if data cannot be kept there after all, since the disk
+ *  answered only after the start.
  *
  *  happy path:     growth_act .. a thread looks at what is kept, and measures the disk .. growth_act: the
  *                  broker reads pieces

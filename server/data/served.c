@@ -131,6 +131,16 @@ served_describe (const served_t *served, FILE *out)
 
 //  ---- the cache on the local disk
 
+const char *
+served_not_kept_reason (int rc)
+{
+    return rc == -EAGAIN? "its disk does not answer; start the server again when it does":
+        rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
+        "have changed": rc == -ENOSPC? "it is full of data in use: make it larger":
+        rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
+        "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc);
+}
+
 //  Writes one line of the log: what is kept there, or why nothing is.
 static void
 s_describe_blocks (const served_sets_t *self, const served_t *served, const block_data_t *blocks, int rc,
@@ -148,11 +158,7 @@ s_describe_blocks (const served_sets_t *self, const served_t *served, const bloc
     else
     if (rc && rc != -CATALOGUE_NOT_KEPT)
         fprintf (out, "warning: data set '%s' is not kept in %s: %s\n", name, folder,
-            rc == -EAGAIN? "its disk does not answer; start the server again when it does":
-            rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
-            "have changed": rc == -ENOSPC? "it is full of data in use: make it larger":
-            rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
-            "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc));
+            served_not_kept_reason (rc));
     if (blocks && served->is_added && self->cluster && catalogue_store (served->source.catalogue, 0))
         fprintf (out, "data set '%s' was added: it is not read through the other members, until the server "
             "starts with it\n", name);

@@ -30,6 +30,7 @@
 typedef struct {
     int64_t due_ms, pause_ms;
     uint64_t held, found;               //  bytes that were kept, and had come from there, at the last look
+    int failure;                        //  of what is kept, when it was told last; 0: none
     bool is_refused;                    //  the broker has too little memory: it is not looked at again
 } served_growth_t;
 
@@ -113,6 +114,8 @@ bool served_find (const served_sets_t *self, served_t *served, progress_t *progr
 //  in common.  False: *error_p, the caller's, has the reason, and *served_p is still the caller's unless it
 //  is NULL.
 bool served_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p);
+//  Why a data set is not kept on the local disk, and what mends it.  rc: -errno.
+const char *served_not_kept_reason (int rc);
 //  What pieces_find_copy has found in another thread, with devices of its own: the data set is read in pieces
 //  from now on, by the jobs that are there too.  Takes both.  Writes to out a line for the log, if it has
 //  something to say.  False: files are read one by one as before.

@@ -397,6 +397,24 @@ class Trouble(CacheTest):
             self.assert_epochs(server.read(batch=16).finish(), 1)
             open(rules, "w").close()
 
+    @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
+    def test_data_that_cannot_be_kept_when_the_disk_answers_are_told(self):
+        rules = os.path.join(self.root, "rules")
+        self.addCleanup(os.unlink, rules)
+        with self.serve() as server:
+            self.epochs(server)
+        with open(rules, "w") as file:
+            file.write("stall 1 %s\n" % self.folder)
+        with self.serve(environment={"LD_PRELOAD": DISK, "TUREEN_DISK": rules}) as server:
+            for place in glob.glob(os.path.join(self.folder, "?" * 32)):
+                shutil.rmtree(place)
+                open(place, "w").close()
+            open(rules, "w").close()
+            message = "data set 'train' is not kept in %s: Not a directory" % self.folder
+            wait_until("the warning", lambda: self.epochs(server) and message in server.log())
+            self.epochs(server)
+            self.assertEqual(server.log().count(message), 1)
+
     def test_wrong_bytes_of_the_store_do_not_stay(self):
         """They are kept as they came; the samples' checksums see it, and what comes afresh replaces them.
         Only samples that were asked for are looked at: a wrong copy of another one in the same range is seen

@@ -341,10 +341,10 @@ s_put_kind (const json_t *dataset, top_cells_t *row)
     const json_t *pack = json_object_get (dataset, "pack");
     const char *folder = json_string_value (json_array_get (json_object_get (dataset, "folders"), 0));
     bool is_store = folder && strstr (folder, "://");
+    bool has_pieces = json_is_object (json_object_get (dataset, "pieces"));
     char kind [TOP_CELL_BYTES];
     snprintf (kind, sizeof kind, json_is_object (pack)? "pack, %s": "%s", json_is_object (pack)?
-        answer_text (pack, "policy"): is_store? "objects": json_is_object (json_object_get (dataset, "pieces"))?
-        "files, pieces": "files");
+        answer_text (pack, "policy"): is_store? "objects": has_pieces? "files, pieces": "files");
     s_text (row, 3, kind);
 }
 

@@ -110,6 +110,14 @@ dataset_source_pinned_file (const dataset_source_t *self, uint32_t id, size_t fi
         .bytes = catalogue_file_bytes (self->catalogue, id, field) };
 }
 
+//  What the local disk keeps of a field, or of the pack; NULL: nothing.
+static inline const block_data_t *
+dataset_source_blocks (const dataset_source_t *self, size_t part)
+{
+    int rc;
+    return self->pack? pack_blocks (self->pack, &rc): catalogue_blocks (self->catalogue, part, &rc);
+}
+
 //  Whether any of it is kept on the local disk, and what that takes there.
 static inline bool
 dataset_source_is_kept (const dataset_source_t *self, uint64_t *held_p)
@@ -118,13 +126,24 @@ dataset_source_is_kept (const dataset_source_t *self, uint64_t *held_p)
     size_t parts = self->pack? 1: catalogue_fields (self->catalogue);
     *held_p = 0;
     for (size_t part = 0; part < parts; part++) {
-        int rc;
-        const block_data_t *blocks = self->pack? pack_blocks (self->pack, &rc): catalogue_blocks (
-            self->catalogue, part, &rc);
+        const block_data_t *blocks = dataset_source_blocks (self, part);
         is_kept = is_kept || blocks;
         *held_p += blocks? block_data_held_bytes (blocks): 0;
     }
     return is_kept;
+}
+
+//  Why some of it cannot be kept there, which showed after the start; 0: all can, or may be yet.
+static inline int
+dataset_source_kept_failure (const dataset_source_t *self)
+{
+    int rc = 0;
+    size_t parts = self->pack? 1: catalogue_fields (self->catalogue);
+    for (size_t part = 0; part < parts && !rc; part++) {
+        const block_data_t *blocks = dataset_source_blocks (self, part);
+        rc = blocks? block_data_failure (blocks): 0;
+    }
+    return rc;
 }
 
 //  What rc, of a read, says; not of a shortage.

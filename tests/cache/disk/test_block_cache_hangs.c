@@ -482,6 +482,8 @@ test_one_data_set_cannot_be_opened (void **state)
     }
     assert_true (block_data_is_aside (other));
     assert_false (block_data_may_answer (other));
+    assert_int_equal (block_data_failure (other), -ENOTDIR);
+    assert_int_equal (block_data_failure (world->data), 0);
     assert_int_equal (block_cache_figures (world->cache).failure, 0);
     s_store (world);
     s_assert_all_here (world);
