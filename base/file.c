@@ -125,11 +125,14 @@ file_read_at (int fd, void *memory, size_t bytes, uint64_t offset)
     return done;
 }
 
-int
-file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset)
+enum { HERE = -1 };
+
+static int
+s_write (int fd, const char *memory, size_t bytes, off_t offset)
 {
     for (size_t done = 0; done < bytes;) {
-        ssize_t count = pwrite (fd, (const char *) memory + done, bytes - done, (off_t) (offset + done));
+        ssize_t count = offset == HERE? write (fd, memory + done, bytes - done)
+            : pwrite (fd, memory + done, bytes - done, offset + (off_t) done);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -137,6 +140,18 @@ file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset)
         done += (size_t) count;
     }
     return 0;
+}
+
+int
+file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset)
+{
+    return s_write (fd, memory, bytes, (off_t) offset);
+}
+
+int
+file_write (int fd, const void *memory, size_t bytes)
+{
+    return s_write (fd, memory, bytes, HERE);
 }
 
 const char *

@@ -24,6 +24,8 @@ int file_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size
 size_t file_read_at (int fd, void *memory, size_t bytes, uint64_t offset);
 //  All of them, from `offset` on.  0 or -errno; then some of them may be written.
 int file_write_at (int fd, const void *memory, size_t bytes, uint64_t offset);
+//  The same from the descriptor's place on.
+int file_write (int fd, const void *memory, size_t bytes);
 //  What -errno or errno of these means: "is no regular file", or what the system says.
 const char *file_error (int error);
 

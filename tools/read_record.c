@@ -70,12 +70,7 @@ s_write_fresh (const read_record_t *self, const char *text)
     int fd = is_free? open (self->fresh_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666): -1;
     if (fd < 0)
         return -errno;
-    int rc = 0;
-    for (size_t done = 0, size = strlen (text); done < size && !rc;) {
-        ssize_t part = write (fd, text + done, size - done);
-        done += part > 0? (size_t) part: 0;
-        rc = part < 0 && errno != EINTR? -errno: 0;
-    }
+    int rc = file_write (fd, text, strlen (text));
     //  Before the rename, or a crash of the machine could leave an empty file under the right name.
     rc = rc? rc: file_sync (fd);
     //  It is closed when a signal interrupts that, too; and what it held is on the disk.

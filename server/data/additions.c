@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "file.h"
 #include "tenant.h"
 #include "words.h"
 #include "xalloc.h"
@@ -111,18 +112,6 @@ s_find_copy (int descriptor, uint64_t *begin_p, copy_t *copy)
         && copy->bytes <= KEPT_BYTES_MAX;
 }
 
-static bool
-s_put (int descriptor, const void *bytes, size_t size, uint64_t at)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t written = pwrite (descriptor, (const char *) bytes + done, size - done, (off_t) (at + done));
-        if (written < 0 && errno != EINTR)
-            return false;
-        done += written > 0? (size_t) written: 0;
-    }
-    return true;
-}
-
 bool
 additions_kept_write (int descriptor, const char *text, size_t bytes)
 {
@@ -131,9 +120,9 @@ additions_kept_write (int descriptor, const char *text, size_t bytes)
     //  In front of the old copy, if there is room.
     if (s_find_copy (descriptor, &old_begin, &old) && begin + sizeof copy + bytes > old_begin)
         begin = old_begin + sizeof old + old.bytes;
-    return s_put (descriptor, &copy, sizeof copy, begin)
-        && s_put (descriptor, text, bytes, begin + sizeof copy)
-        && s_put (descriptor, &begin, sizeof begin, 0);
+    return file_write_at (descriptor, &copy, sizeof copy, begin) == 0
+        && file_write_at (descriptor, text, bytes, begin + sizeof copy) == 0
+        && file_write_at (descriptor, &begin, sizeof begin, 0) == 0;
 }
 
 char *

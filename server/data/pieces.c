@@ -124,9 +124,15 @@ pieces_describe (dataset_source_t *source, raw_policy_t policy, const options_t 
 }
 
 size_t
+pieces_buffer_bytes (const options_t *options)
+{
+    return options->raw_bytes / BROKER_RAW_PARTS;
+}
+
+size_t
 pieces_read_bytes (const options_t *options)
 {
-    size_t half = options->raw_bytes / BROKER_RAW_PARTS / 2;
+    size_t half = pieces_buffer_bytes (options) / 2;
     return half < READ_BYTES_MAX? half: READ_BYTES_MAX;
 }
 

@@ -17,6 +17,8 @@ bool pieces_may_come (const dataset_source_t *source, const options_dataset_t *w
 char *pieces_refusal (const dataset_source_t *source, const options_dataset_t *wanted);
 //  Of memory for mixing, for the largest sample of a pack.
 size_t pieces_raw_least (const pack_t *pack, const options_dataset_t *wanted);
+//  At most so much of the memory for compressed samples is for ranges on their way from the disk.
+size_t pieces_buffer_bytes (const options_t *options);
 //  Of one read of several samples, at most.
 size_t pieces_read_bytes (const options_t *options);
 //  With what the source knows of its pack, or of its copy: volumes and breaks.

@@ -40,12 +40,6 @@ served_size_text (uint64_t bytes, char *text, size_t size)
     return text;
 }
 
-size_t
-served_buffer_part (const options_t *options)
-{
-    return options->raw_bytes / BROKER_RAW_PARTS;
-}
-
 //  Makes the error.  Returns false.
 static bool __attribute__ ((format (printf, 2, 3)))
 s_fail (char **error_p, const char *format, ...)

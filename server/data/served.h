@@ -136,8 +136,6 @@ served_t *served_next_gone (served_sets_t *self);
 //  or no memory.
 json_t *served_changes (const served_sets_t *self);
 
-//  At most so much of the memory for compressed samples is for ranges on their way from the disk.
-size_t served_buffer_part (const options_t *options);
 //  "3.2 GiB"; returns text.
 const char *served_size_text (uint64_t bytes, char *text, size_t size);
 

@@ -26,6 +26,7 @@
 #include "loop.h"
 #include "machine.h"
 #include "options.h"
+#include "pieces.h"
 #include "receive_quota.h"
 #include "served.h"
 #include "service.h"
@@ -461,7 +462,7 @@ s_make_broker (server_t *self, size_t descriptors)
             (unsigned long long) self->options.cache_bytes, self->options.workers, least, least);
     broker_options_t options = {
         .cache_bytes = self->options.cache_bytes,
-        .raw_bytes = self->options.raw_bytes - served_buffer_part (&self->options),
+        .raw_bytes = self->options.raw_bytes - pieces_buffer_bytes (&self->options),
         .workers = self->options.workers, .customs = customs,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4,
@@ -516,8 +517,8 @@ static bool
 s_start_tasks (server_t *self)
 {
     const char *path;
-    size_t buffer_bytes = served_buffer_part (&self->options) < BUFFER_BYTES?
-        served_buffer_part (&self->options): BUFFER_BYTES;
+    size_t buffer_bytes = pieces_buffer_bytes (&self->options) < BUFFER_BYTES?
+        pieces_buffer_bytes (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
         .devices = self->sets.devices.all, .device_count = self->sets.devices.count,
         .cluster = self->cluster, .cache = self->sets.blocks, .customs = self->customs,

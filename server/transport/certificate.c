@@ -357,14 +357,8 @@ s_fill (int fd, const char *text, size_t size, uid_t owner)
     //  Whatever the umask: its owner must be able to read it.
     if (fchmod (fd, 0600) || (owner != geteuid () && fchown (fd, owner, (gid_t) -1)))
         return -errno;
-    while (size) {
-        ssize_t put = write (fd, text, size);
-        if (put < 0 && errno != EINTR)
-            return -errno;
-        text += put > 0? put: 0;
-        size -= put > 0? (size_t) put: 0;
-    }
-    return fsync (fd)? -errno: 0;
+    int rc = file_write (fd, text, size);
+    return rc? rc: fsync (fd)? -errno: 0;
 }
 
 //  Gives the file its own name, never over another file.  0 or -errno.

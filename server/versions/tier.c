@@ -296,42 +296,28 @@ tier_jobs (const tier_t *self)
 
 //  ---- strata, where the sampler has none: each choice must be among samples that are in the same jobs' data
 
-static void
-s_add (void *context, uint32_t id)
-{
-    roaring_bitmap_add (context, id);
-}
-
-//  The job's data; the caller frees it.
-static roaring_bitmap_t *
-s_data (const tier_t *self, uint32_t job)
-{
-    roaring_bitmap_t *data = xalloc_memory (roaring_bitmap_create ());
-    sampler_each (self->sampler, job, s_add, data);
-    return data;
-}
-
 typedef struct {
     const sampler_t *sampler;
     uint32_t job;
+    bool only_gone;
     roaring_bitmap_t *ids;
-} gone_t;
+} data_t;
 
 static void
-s_add_gone (void *context, uint32_t id)
+s_add (void *context, uint32_t id)
 {
-    const gone_t *gone = context;
-    if (!sampler_needs (gone->sampler, gone->job, id))
-        roaring_bitmap_add (gone->ids, id);
+    const data_t *self = context;
+    if (!self->only_gone || !sampler_needs (self->sampler, self->job, id))
+        roaring_bitmap_add (self->ids, id);
 }
 
-//  The samples that the job will not draw any more in its present epoch; the caller frees them.
+//  The job's data, or of them what it will not draw any more in its present epoch; the caller frees it.
 static roaring_bitmap_t *
-s_gone (const tier_t *self, uint32_t job)
+s_data (const tier_t *self, uint32_t job, bool only_gone)
 {
-    gone_t gone = { self->sampler, job, xalloc_memory (roaring_bitmap_create ()) };
-    sampler_each (self->sampler, job, s_add_gone, &gone);
-    return gone.ids;
+    data_t data = { self->sampler, job, only_gone, xalloc_memory (roaring_bitmap_create ()) };
+    sampler_each (self->sampler, job, s_add, &data);
+    return data.ids;
 }
 
 //  A resumed job refines the strata also by the samples that it has had: two such jobs may still need more of
@@ -339,7 +325,7 @@ s_gone (const tier_t *self, uint32_t job)
 static bool
 s_refine_gone (tier_t *self, uint32_t job)
 {
-    roaring_bitmap_t *gone = s_gone (self, job);
+    roaring_bitmap_t *gone = s_data (self, job, true);
     bool refined = roaring_bitmap_is_empty (gone) || sampler_remaining (self->sampler, job) == 0
         || strata_refine_taken (self->strata, job, gone);
     roaring_bitmap_free (gone);
@@ -349,7 +335,7 @@ s_refine_gone (tier_t *self, uint32_t job)
 static bool
 s_refine (tier_t *self, uint32_t job)
 {
-    roaring_bitmap_t *data = s_data (self, job);
+    roaring_bitmap_t *data = s_data (self, job, false);
     bool refined = !roaring_bitmap_is_empty (data) && strata_refine (self->strata, job, data);
     roaring_bitmap_free (data);
     if (refined && self->goes_on [job] && !s_refine_gone (self, job)) {
@@ -437,7 +423,7 @@ s_notice_merges (tier_t *self)
 static void
 s_leave_out_others (tier_t *self, uint32_t job)
 {
-    roaring_bitmap_t *gone = s_gone (self, job);
+    roaring_bitmap_t *gone = s_data (self, job, true);
     history_leave_out (self->histories [job], gone);
     roaring_bitmap_free (gone);
 }
@@ -449,14 +435,14 @@ s_remember (tier_t *self, uint32_t job)
 {
     if (self->policy != RAW_STREAM || sampler_follows (self->sampler, job))
         return;
-    roaring_bitmap_t *data = s_data (self, job);
+    roaring_bitmap_t *data = s_data (self, job, false);
     if (!roaring_bitmap_is_empty (data))
         self->histories [job] = history_new (data, self->samples);
     if (self->histories [job] && sampler_has_parts (self->sampler, job))
         s_leave_out_others (self, job);
     else
     if (self->histories [job] && self->goes_on [job]) {
-        roaring_bitmap_t *taken = s_gone (self, job);
+        roaring_bitmap_t *taken = s_data (self, job, true);
         history_go_on (self->histories [job], taken, &self->random);
         roaring_bitmap_free (taken);
     }

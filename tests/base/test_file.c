@@ -13,7 +13,8 @@
 
 static char s_path [200];
 
-//  Of read, pread and pwrite: how many bytes a call moves at most, which call fails (0: none), and how.
+//  Of read, pread, write and pwrite: how many bytes a call moves at most, which call fails (0: none), and
+//  how.
 static struct {
     size_t most;
     int calls, fails_at, error;
@@ -82,6 +83,15 @@ ssize_t
 __wrap_pwrite (int fd, const void *memory, size_t bytes, off_t offset)
 {
     return s_may (&bytes)? __real_pwrite (fd, memory, bytes, offset): -1;
+}
+
+ssize_t __real_write (int fd, const void *memory, size_t bytes);
+ssize_t __wrap_write (int fd, const void *memory, size_t bytes);
+
+ssize_t
+__wrap_write (int fd, const void *memory, size_t bytes)
+{
+    return s_may (&bytes)? __real_write (fd, memory, bytes): -1;
 }
 
 static const char *
@@ -257,6 +267,16 @@ test_a_range_is_written_and_read_whole (void **state)
     memset (&s_reads, 0, sizeof s_reads);
     assert_int_equal (file_read_at (fd, memory, 10, 4), 10);
     assert_memory_equal (memory, "abc3456789", 10);
+    s_reads.most = 3;
+    s_reads.calls = 0, s_reads.fails_at = 2, s_reads.error = EINTR;
+    assert_int_equal (lseek (fd, 5, SEEK_SET), 5);
+    assert_int_equal (file_write (fd, "klmnopq", 7), 0);
+    assert_int_equal (s_reads.calls, 4);
+    s_reads.calls = 0, s_reads.error = ENOSPC;
+    assert_int_equal (file_write (fd, "uvwxyz", 6), -ENOSPC);
+    memset (&s_reads, 0, sizeof s_reads);
+    assert_int_equal (file_read_at (fd, memory, sizeof memory, 4), 11);
+    assert_memory_equal (memory, "aklmnopquvw", 11);
     close (fd);
     assert_true (scratch_end (&scratch));
 }

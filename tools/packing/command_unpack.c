@@ -149,26 +149,12 @@ s_enter_all (int root, char *path, const char **name_p)
 }
 
 static int
-s_write_all (int fd, const uint8_t *bytes, size_t size)
-{
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = write (fd, bytes + done, size - done);
-        if (count >= 0)
-            done += (size_t) count;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
-static int
 s_write_file (int folder, const char *name, const uint8_t *bytes, size_t size)
 {
     int fd = openat (folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
-    int rc = s_write_all (fd, bytes, size);
+    int rc = file_write (fd, bytes, size);
     if (close (fd) && rc == 0)
         rc = -errno;
     if (rc)
