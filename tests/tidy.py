@@ -389,7 +389,7 @@ class Sources:
         self.code = {
             name: without_comments(text)
             for name, text in tree.with_ending(".c", ".h")
-            if is_product(name) and os.path.basename(name) != "example.c"
+            if is_product(name)
         }
         headers = {os.path.basename(name): name for name in self.code if name.endswith(".h")}
         self.includes = {

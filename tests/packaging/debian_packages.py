@@ -184,7 +184,7 @@ class Packages(unittest.TestCase):
         """The example of the README's kind, compiled here against what is installed there."""
         root, example = str(self.debian.root), str(self.debian.path("/home/anna/example"))
         [library] = self.debian.path("/usr/lib").glob("*/libtureen.so")
-        subprocess.run(["cc", str(SOURCE / "clients" / "c" / "example.c"), "-o", example,
+        subprocess.run(["cc", str(SOURCE / "examples" / "c_resume.c"), "-o", example,
                         f"-I{root}/usr/include", f"-L{library.parent}",
                         f"-Wl,-rpath-link,{library.parent}", "-ltureen",
                         "-Wl,--allow-shlib-undefined"], check=True)

@@ -100,7 +100,7 @@ class WithServer(Scratch):
         folder = run(self.folder, sys.executable, "-c", code, environment={"PYTHONPATH": target}).strip()
         flags = run(self.folder, "pkg-config", "--cflags", "--libs", "tureen",
                     environment={"PKG_CONFIG_PATH": folder}).split()
-        run(self.folder, "cc", str(SOURCE / "clients" / "c" / "example.c"), "-o", "job", *flags)
+        run(self.folder, "cc", str(SOURCE / "examples" / "c_resume.c"), "-o", "job", *flags)
         library = os.path.join(target, "tureen", "native", "lib")
         found = run(self.folder, "ldd", "job", environment={"LD_LIBRARY_PATH": library})
         self.assertIn(f"{library}/libtureen.so.0", found)

@@ -62,7 +62,7 @@ class Install(SystemTest):
         sanitize = ["-fsanitize="
                     + os.environ["TUREEN_SANITIZE"]] if os.environ.get("TUREEN_SANITIZE") else []
         subprocess.run(["cc", "-Wall", "-Wextra", "-Werror",
-                        os.path.join(harness.SOURCE, "clients", "c", "example.c"), "-o", program, *sanitize,
+                        os.path.join(harness.SOURCE, "examples", "c_resume.c"), "-o", program, *sanitize,
                         *flags], check=True)
         with self.serve() as server:
             environment = dict(server.environment, TUREEN_ENDPOINT=server.endpoint, LD_LIBRARY_PATH=library)
