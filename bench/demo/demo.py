@@ -17,7 +17,7 @@ from typing import List, NoReturn, Optional, Set
 
 from demo_plan import Plan, make_plan
 from demo_processes import Child, DemoError, Server, Settings, processes_naming, shared_memory
-from demo_report import RunReport, closing, compare, job_table, report_run
+from demo_report import RunReport, closing, compare, job_table, kept_line, report_run
 from demo_run import Run, Runner, measure_capacity, start_servers
 
 CACHE_BYTES = 64 << 20
@@ -84,6 +84,10 @@ def demonstrate(settings: Settings, rate: Optional[float], family: List[Child], 
     run, shared = run_once(settings, plan, "shared", 1, family, troubles)
     print("\neach on a server of its own, all at once", flush=True)
     _, apart = run_once(settings, plan, "own", len(plan.jobs), family, troubles, run.killed_s)
+    later: Optional[RunReport] = None
+    if settings.disk:
+        print("\nall five on a second server, which has what the first one kept", flush=True)
+        later_run, later = run_once(settings, plan, "later", 1, family, troubles, run.killed_s)
 
     print_lines("One server for all", job_table(shared))
     if run.gone_ms is None:
@@ -93,6 +97,11 @@ def demonstrate(settings: Settings, rate: Optional[float], family: List[Child], 
               f"{run.ring_freed / 1e6:.0f} MB of rings")
     print_lines("A server for each", job_table(apart))
     print_lines("What sharing saves", compare(shared, apart, plan))
+    if later:
+        print_lines("What the local disk saves", [
+            f"  the first server read  {kept_line(run.last_status[0])}",
+            f"  the second server read {kept_line(later_run.last_status[0])}"])
+        troubles.extend(f"(second server) {fault}" for fault in later.faults())
     if shared.bad_samples:
         print(f"  {shared.bad_samples} samples cannot be decoded: no job got them")
     print("\n" + closing(shared, apart), flush=True)
@@ -122,6 +131,8 @@ def main() -> int:
                         "calibrating it")
     parser.add_argument("--http", metavar="[ADDRESS:]PORT", help="show there what the server does, while "
                         "it runs")
+    parser.add_argument("--disk", action="store_true", help="the server keeps the data on the local disk, "
+                        "and a second one runs the jobs once more from there")
     options = parser.parse_args()
     if options.http:
         host = "" if ":" in options.http else "127.0.0.1:"
@@ -132,7 +143,8 @@ def main() -> int:
     directory = options.directory.resolve()
     (directory / "runtime").mkdir(mode=0o700)
     settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data,
-                        directory, cache_bytes, workers, options.http)
+                        directory, cache_bytes, workers, options.http,
+                        directory / "disk" if options.disk else None)
     family: List[Child] = []
     troubles: List[str] = []
     shared_before = set(shared_memory())

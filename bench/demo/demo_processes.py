@@ -43,6 +43,7 @@ class Settings:
     cache_bytes: int
     workers: int
     http: Optional[str] = None  # where servers of several jobs show what they do
+    disk: Optional[Path] = None # a folder where these keep the data
 
 
 @dataclass(frozen=True)
@@ -124,17 +125,19 @@ class Child:
 class Server(Child):
     """A `tureen serve` on a socket in a folder of its own, so that what it leaves there is seen."""
 
-    def __init__(self, settings: Settings, name: str, cache_bytes: int, shows: bool = False) -> None:
+    def __init__(self, settings: Settings, name: str, cache_bytes: int, serves_all: bool = False) -> None:
         self.folder = settings.directory / name
         self.folder.mkdir(mode=0o700)
         self.socket = self.folder / "server.sock"
         self.endpoint = f"ipc://{self.socket}"
         self._settings = settings
-        http = ["--http", settings.http] if shows and settings.http else []
+        more = ["--http", settings.http] if serves_all and settings.http else []
+        if serves_all and settings.disk:
+            more += ["--disk", f"{settings.disk}=1T", "--keep", f"{DATASET}=yes"]
         super().__init__(settings, name, [
             str(settings.binary), "serve", "--dataset", f"{DATASET}={settings.data}",
             "--listen", self.endpoint, "--cache", str(cache_bytes),
-            "--workers", str(settings.workers), *http])
+            "--workers", str(settings.workers), *more])
 
     def wait_ready(self) -> Dict[str, Any]:
         """Its status, once it answers."""

@@ -166,6 +166,16 @@ def job_table(report: RunReport) -> List[str]:
     return lines
 
 
+def kept_line(status: Dict[str, Any]) -> str:
+    """From where the server had the data."""
+    dataset = status["datasets"][0]
+    read, pieces = dataset.get("pack") or dataset["objects"], dataset.get("pieces")
+    source, kept = number(read, "source_bytes"), number(read, "block_cache_bytes")
+    return (f"{source / 1e6:,.1f} MB of the data set's {number(dataset, 'bytes') / 1e6:,.1f}, and "
+            f"{kept / 1e6:,.1f} MB from the local disk"
+            + (f", in pieces of {pieces['piece_samples']} samples" if pieces else ""))
+
+
 def ratio(shared: float, apart: float) -> str:
     return f"{shared / apart:.2f}" if apart > 0 else "-"
 

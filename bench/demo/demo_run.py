@@ -57,7 +57,7 @@ def start_servers(settings: Settings, family: List[Child], prefix: str, count: i
     servers = []
     for index in range(count):
         name = prefix if count == 1 else f"{prefix}-{index + 1}"
-        server = Server(settings, name, settings.cache_bytes // count, shows=count == 1)
+        server = Server(settings, name, settings.cache_bytes // count, serves_all=count == 1)
         family.append(server)
         servers.append(server)
     for server in servers:
