@@ -5,6 +5,7 @@ Run by ctest (python_map), or by hand from anywhere: python3 tests/clients/test_
 """
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import random
@@ -19,8 +20,10 @@ import unittest
 import warnings
 from multiprocessing import resource_tracker
 from typing import Any, Callable, Dict, List, Optional
+from unittest import mock
 
-from client_checks import PACKAGE, PATIENCE_S, SEED, Either, Tidy, called, nothing_ignored, until
+from client_checks import (PACKAGE, PATIENCE_S, SEED, Either, Tidy, called, descriptors, nothing_ignored,
+                           until)
 
 import numpy as np
 
@@ -28,6 +31,7 @@ import tureen
 from fake_server import pattern
 from forked_processes import forked_after
 from tureen.mapping.causes import text_of
+from tureen.mapping.memory import new_shared
 
 Sample = Dict[str, Any]
 
@@ -577,6 +581,15 @@ if __name__ == "__main__":
             except tureen.MapFailed as failed:
                 print(type(failed.__cause__) is kind, failed.__cause__.args, vars(failed.__cause__))
 """
+
+
+class NoMemory(unittest.TestCase):
+    def test_memory_that_is_not_to_be_had_leaves_no_descriptor(self) -> None:
+        before = descriptors()
+        with mock.patch("os.ftruncate", side_effect=OSError(errno.EFBIG, "too large")):
+            with self.assertRaises(OSError):
+                new_shared(4096)
+        self.assertEqual(descriptors(), before)
 
 
 class Ends(Tidy):

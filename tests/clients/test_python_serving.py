@@ -32,6 +32,7 @@ PROCESSES, SAMPLES = 8, 24
 import tureen
 from forked_processes import Forked, forked_after
 from tureen import finding, standby
+from tureen.detached import Detached
 
 if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
@@ -375,6 +376,16 @@ class Again(unittest.TestCase):
                     self.assertEqual(pauses[:3], [1.0, 2.0, 4.0])
                     self.assertEqual(standby.trouble(endpoint), "no room")
                 until("it is forgotten", lambda: not standby.trouble(endpoint))
+
+
+class Between(unittest.TestCase):
+    def test_the_status_is_that_of_the_process(self) -> None:
+        """And not of the shell that is between the two: a signal's number is negative."""
+        with tempfile.TemporaryDirectory(prefix="tu-serve-", dir="/tmp") as folder:
+            for script, status in (("exit 3", 3), ("kill -KILL $$", -signal.SIGKILL)):
+                process = Detached(["/bin/sh", "-c", script], os.path.join(folder, "log"), folder)
+                until("it ends", lambda: process.poll() is not None)
+                self.assertEqual(process.poll(), status)
 
 
 class Serve(Case):

@@ -6,6 +6,7 @@ tests/clients/test_torch_dataset.py [-v] [NAME]
 """
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import shutil
@@ -97,6 +98,17 @@ class Tables(unittest.TestCase):
         with self.assertRaises(IndexError):
             data.names[SAMPLES]
         self.assertEqual(self.jobs(), before, "a job was joined")
+
+    def test_questions_leave_no_connection_open(self) -> None:
+        """Nor does Python's collector find one to close."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ResourceWarning)
+            with mock.patch.object(sys, "unraisablehook") as found:
+                data = loader().dataset
+                self.assertEqual((len(data.targets), len(list(data.names))), (SAMPLES, SAMPLES))
+                del data
+                gc.collect()
+            self.assertEqual(found.call_args_list, [])
 
     def test_a_subset_counts_its_own_places(self) -> None:
         for subset in (range(5, 12), [20, 3, 9], (0, 4), np.arange(SAMPLES) % 3 == 1):

@@ -10,6 +10,7 @@ import warnings
 import weakref
 from pathlib import Path
 from typing import Any, Tuple
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "clients" / "python")]
@@ -152,6 +153,14 @@ class Named(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "device='cuda:1' was asked for.*finds no CUDA "
                                     "device.*leave device out"):
             check_device("cuda:1")
+
+    def test_devices_are_counted_from_0(self) -> None:
+        with mock.patch("torch.cuda.is_available", lambda: True), \
+                mock.patch("torch.cuda.device_count", lambda: 2):
+            self.assertEqual(check_device("cuda:1"), torch.device("cuda:1"))
+            with self.assertRaisesRegex(RuntimeError, "device='cuda:2' was asked for, and there are 2 CUDA "
+                                        "devices, counted from 0"):
+                check_device("cuda:2")
 
 
 if __name__ == "__main__":

@@ -826,6 +826,17 @@ class Memory(unittest.TestCase):
                 self.assertTrue(any(begin <= place < end for begin, end in spans))
             del images
 
+    def test_a_job_that_is_dropped_waits_for_its_copies(self) -> None:
+        """They are made from its ring.  The ring's memory is not pinned any more then."""
+        device = LateDevice()
+        with loader(device=device, slots=4) as train:
+            state = train.state_dict()
+            batches = iter(train)
+            next(batches)
+            self.assertGreater(device.left, 0)
+            train.load_state_dict(state)
+            self.assertEqual((device.left, device.pinned, device.unpinned_early), (0, {}, 0))
+
     def test_late_copies_to_a_device(self) -> None:
         """Were a slot given back before its copies are done, the server's next batch would be what is
         copied."""
