@@ -43,7 +43,7 @@ int jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, co
     size_t *rows_bytes_p) __attribute__ ((warn_unused_result));
 
 //  After a read that was fast: where the rows begin as far as it went, lent until the next open; 0 bytes:
-//  nothing that its options did not say.
+//  nothing that its options, or this function before, did not say.
 size_t jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p);
 
 #endif

@@ -481,6 +481,11 @@ test_folders_that_are_refused (void **state)
     block_cache_t *cache = s_cache (world, 1 << 20);
     assert_int_equal (block_cache_figures (cache).damaged, 0);
     block_cache_close (&cache);
+    //  One that is cut within the word it begins with is a cache's still.
+    assert_int_equal (truncate (path, 3), 0);
+    pattern_write (strange, 1, 16);
+    cache = s_cache (world, 1 << 20);
+    block_cache_close (&cache);
 }
 
 //  Guards: damage to each file costs reads, never a wrong byte.

@@ -889,6 +889,21 @@ test_each_sample_comes_anywhere (void **state)
     }
 }
 
+//  Guards: the capacity by samples leaves room for sizes that are not the mean.
+static void
+test_a_capacity_allows_for_uneven_sizes (void **state)
+{
+    (void) state;
+    play_t play = play_new (test_seed (), 1000, 200, true, 1000);
+    for (uint32_t id = 0; id < play.samples; id++)
+        play.bytes [id] = id % 2? 300: 100;
+    play_start (&play, RAW_STREAM, 1 << 20, 8, 0);
+    //  A mean of 200 and a deviation of 100: 25 * 200 bytes, and 5 * sqrt (25) * 100 more.
+    assert_int_equal (raw_pool_capacity (play.pool, 7500), 25);
+    assert_int_equal (raw_pool_capacity (play.pool, 7499), 24);
+    play_destroy (&play);
+}
+
 int
 main (void)
 {
@@ -912,6 +927,7 @@ main (void)
         cmocka_unit_test (test_limit_and_restart),
         cmocka_unit_test (test_pieces_change),
         cmocka_unit_test (test_each_sample_comes_anywhere),
+        cmocka_unit_test (test_a_capacity_allows_for_uneven_sizes),
     };
     return cmocka_run_group_tests_name ("raw_pool", tests, NULL, NULL);
 }

@@ -693,6 +693,24 @@ test_what_a_pack_brought (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Must hold: of a pack a tenant is told the policy of its reads, and nothing that other tenants' jobs move.
+static void
+test_a_tenant_is_told_the_policy_of_a_pack (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .seed = test_seed (),
+        .samples = PACK_SAMPLES, .cache_versions = 10, .workers = 2, .raw_bytes = 200000,
+        .sample_bytes = 1000, .tenants = s_tenants, .tenant_count = 2, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    broker_t *broker = simulation_broker (simulation);
+    json_t *status = broker_status (broker, tenant_named (broker, "vision"), 10);
+    json_t *pack = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");
+    assert_string_equal (json_string_value (json_object_get (pack, "policy")), "stream");
+    assert_int_equal (json_object_size (pack), 1);
+    json_decref (status);
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
@@ -704,7 +722,8 @@ main (void)
         cmocka_unit_test (test_losses_are_their_tenants),
         cmocka_unit_test (test_a_client_without_its_ring),
         cmocka_unit_test (test_a_window_fills),
-        cmocka_unit_test (test_what_a_pack_brought)
+        cmocka_unit_test (test_what_a_pack_brought),
+        cmocka_unit_test (test_a_tenant_is_told_the_policy_of_a_pack)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -80,13 +80,15 @@ __wrap_time (time_t *at)
 
 //  The log is heard whatever else fails.
 static int log_fd = -1;
+static size_t write_most = SIZE_MAX;    //  bytes that one call of write takes
 
 ssize_t __real_write (int fd, const void *bytes, size_t size);
 ssize_t __wrap_write (int fd, const void *bytes, size_t size);
 ssize_t
 __wrap_write (int fd, const void *bytes, size_t size)
 {
-    return fd != log_fd && fault_strikes ()? -1: __real_write (fd, bytes, size);
+    return fd != log_fd && fault_strikes ()? -1:
+        __real_write (fd, bytes, size < write_most? size: write_most);
 }
 
 FAULT_CALL (ssize_t, -1, read, (int fd, void *bytes, size_t size), (fd, bytes, size))

@@ -53,6 +53,7 @@ typedef struct {
     uint32_t seen, damaged, position;
     bool is_damaged [SAMPLES];
     uint32_t volume_faults, lost, paddings;
+    char volume_fault [PACK_SCAN_DAMAGE_BYTES];     //  the last one
     uint32_t stop_after;                //  0: never
 } fixture_t;
 
@@ -146,6 +147,7 @@ s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
     const pack_t *pack = catalogue_pack (self->catalogue);
     assert_true (damage [0]);
     self->volume_faults++;
+    snprintf (self->volume_fault, sizeof self->volume_fault, "%s", damage);
     if (is_lost)
         self->lost += pack_volume_first (pack, volume + 1) - pack_volume_first (pack, volume);
 }
@@ -327,6 +329,7 @@ test_blocks_that_cannot_be_read (void **state)
     bad_to = 10;
     assert_int_equal (s_scan (self), 0);
     assert_int_equal (self->volume_faults, pack_volumes (pack));
+    assert_string_equal (self->volume_fault, "has a header that cannot be read (Input/output error)");
     assert_int_equal (self->damaged, 0);
 }
 
