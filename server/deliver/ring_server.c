@@ -297,7 +297,7 @@ s_accept (ring_server_t *self, int64_t now_ms)
     if (fd >= 0)
         s_guest_new (self, fd, now_ms);     //  its token makes it readable, and epoll reports it again
     else
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+    if (errno != EAGAIN && errno != EINTR) {
         //  In epoll it would stay readable and make the caller spin.
         int rc = epoll_ctl (self->epoll_fd, EPOLL_CTL_DEL, self->listen_fd, NULL);
         assert (rc == 0);
