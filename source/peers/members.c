@@ -4,6 +4,7 @@
 #include "option.h"
 #include "utf8.h"
 #include "words.h"
+#include "xalloc.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -1010,9 +1011,7 @@ members_open (members_t **self_p, const char *text, const char *own_name, uint64
     if (!members_is_name (own_name, strlen (own_name)))
         return s_fail (-EINVAL, error, error_bytes, "'%s' is not HOST:PORT, by which other members reach "
             "this server: give it as in node1:7600", own_name);
-    members_t *self = calloc (1, sizeof *self);
-    if (!self)
-        return s_fail (-ENOMEM, error, error_bytes, "not enough memory for the list of members: free some");
+    members_t *self = xalloc_memory (calloc (1, sizeof *self));
     *self = (members_t) { .magic = MEMBERS_MAGIC, .own_bytes = own_bytes };
     snprintf (self->own_name, sizeof self->own_name, "%s", own_name);
     atomic_init (&self->number, 1);
