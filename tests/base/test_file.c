@@ -82,7 +82,7 @@ __wrap_pread (int fd, void *memory, size_t bytes, off_t offset)
 ssize_t
 __wrap_pwrite (int fd, const void *memory, size_t bytes, off_t offset)
 {
-    return s_may (&bytes)? __real_pwrite (fd, memory, bytes, offset): -1;
+    return s_may (&bytes)? __real_pwrite (fd, memory, bytes, offset): s_reads.error? -1: 0;
 }
 
 ssize_t __real_write (int fd, const void *memory, size_t bytes);
@@ -264,6 +264,8 @@ test_a_range_is_written_and_read_whole (void **state)
     assert_int_equal (errno, EIO);
     s_reads.calls = 0, s_reads.error = ENOSPC;
     assert_int_equal (file_write_at (fd, "abcdefghij", 10, 4), -ENOSPC);
+    s_reads.calls = 0, s_reads.error = 0;       //  nothing is written, and no reason given
+    assert_int_equal (file_write_at (fd, "abcdefghij", 10, 4), -EIO);
     memset (&s_reads, 0, sizeof s_reads);
     assert_int_equal (file_read_at (fd, memory, 10, 4), 10);
     assert_memory_equal (memory, "abc3456789", 10);

@@ -232,6 +232,25 @@ class Checked(CacheTest):
         self.assertEqual(self.epoch(), expected)
         self.cache("verify")
 
+    def test_what_is_of_no_file(self):
+        """Its share is told, and thrown away."""
+        data = os.path.join(self.root, "changed")
+        shutil.copytree(self.data, data)
+        self.addCleanup(shutil.rmtree, data)
+        self.fill(data=data)
+        first = sorted(glob.glob(os.path.join(data, "*", "*.jpg")))[0]
+        os.truncate(first, UNIT + os.path.getsize(first))
+        with self.serve(data=data):             # the file has another place from here on
+            pass
+        with open(os.path.join(self.folder, self.entry("files")["key"], "sums"), "r+b") as file:
+            file.seek(UNIT)
+            checks = [check for check, in struct.iter_unpack("<I", file.read())]
+            file.seek(UNIT + 4 * checks.index(0))
+            file.write(struct.pack("<I", 7))
+        self.assertIn("%.3f MB were of files that are not there any more" % (UNIT / 1e6),
+                      run("cache", "verify", self.folder).stdout)
+        self.assertEqual(self.cache("verify")["unowned_bytes"], 0)
+
     def test_a_space_that_was_left(self):
         """Most of what had a place has gone, so the files get others, while a server reads the old ones."""
         data = os.path.join(self.root, "left")

@@ -10,6 +10,7 @@ import re
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 import numpy as np
@@ -269,8 +270,10 @@ class Failing(OperationTest):
 
     def test_processor_time_of_those_that_end_is_charged(self):
         with self.serve("burns", workers=1) as server:
+            began = time.monotonic()
             self.assert_ended(self.read(server, step("burns")), "burns", "SIGABRT")
             self.assertGreater(self.operation(server, "burns")["cpu_seconds"], 0.4)
+            self.assertLess(self.operation(server, "burns")["cpu_seconds"], time.monotonic() - began)
 
     def test_what_no_job_wants_any_more_is_ended(self):
         """Long before its time is over: another job needs the threads that hang."""

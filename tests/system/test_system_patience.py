@@ -3,6 +3,7 @@ data go on.  What lasts is given up after the patience that was set: one file co
 ends its jobs and marks nothing."""
 import errno
 import os
+import re
 import shutil
 import time
 import unittest
@@ -67,6 +68,7 @@ class Lasting(StorageTest):
             with self.subTest(packed=packed), Server(
                     {"train": folder, "other": other}, cache="4M", arguments=["--raw", "256K"],
                     environment={"LD_PRELOAD": LIBRARY, "TUREEN_DISK": self.rules}) as server:
+                failing = time.monotonic()
                 self.rule("read %d %s/" % (errno.EIO, folder))
                 reader = self.read(server, epochs=1)
                 trouble = wait_until("it stands still", lambda: server.status()["datasets"][0]["trouble"])
@@ -86,6 +88,8 @@ class Lasting(StorageTest):
                     self.assert_epochs(job.finish(), 1)
                 self.assertEqual(server.status()["bad_samples"], 0)
                 wait_until("the log has its end", lambda: "can be read again" in server.log())
+                lasted = re.search(r"reads failed for (\d+\.\d) s", server.log())
+                self.assertLess(float(lasted[1]), time.monotonic() - failing + .1)
 
     def test_a_broken_sector(self):
         """One file costs that sample, after the patience that was set, and no other job waits for it."""
