@@ -482,6 +482,24 @@ class Table(Case):
         self.assertIn("cache 1.0 of 2.0 MB, evicted 12, dropped unused 2; rings", lines[9])
         self.assertIn("takes no new jobs (tureen drain)", lines[-1])
 
+    def test_figures_of_packs_and_members(self) -> None:
+        server = self.fake()
+        server.told_status = {
+            "version": "0.1.0", "uptime_seconds": 5.0, "cpu_seconds": 1.0, "jobs": [], "tenants": [],
+            "prepared": 10, "datasets": [{"name": "train", "samples": 1000, "bytes": 5e6, "pack": {
+                "policy": "stream", "reads": 1, "gets": 1, "source_bytes": 1.5e6, "source_seconds": 2.5,
+                "memory_bytes": 3.5e6, "peer_bytes": 4.5e6}}],
+            "cluster": {"member": "a:1", "members_from": "2 members given", "registered": True,
+                        "given": {"bytes": 6.5e6}, "members": [
+                            {"member": "a:1", "state": "this"},
+                            {"member": "b:1", "state": "here", "homes": 0.25, "bytes": 7.5e6, "blocks": 8}]}}
+        status, output, errors = self.run_status(server)
+        self.assertEqual((status, errors), (0, ""))
+        self.assertIn("  3.5 MB were in memory; from the store 1.5 MB by 1 GET of 2.5 s in all; from other "
+                      "servers 4.5 MB\n", output)
+        self.assertIn("member a:1 of a cluster (2 members given); gave 6.5 MB to others\n", output)
+        self.assertIn("  b:1: here, home of 25 %, gave 7.5 MB in 8 answers, 0 late, 0 damaged\n", output)
+
     def test_keys(self) -> None:
         with contextlib.closing(Greeter()) as greeter:
             status, _, errors = self.run_status(greeter)

@@ -247,9 +247,11 @@ class Checked(CacheTest):
             checks = [check for check, in struct.iter_unpack("<I", file.read())]
             file.seek(UNIT + 4 * checks.index(0))
             file.write(struct.pack("<I", 7))
-        self.assertIn("%.3f MB were of files that are not there any more" % (UNIT / 1e6),
-                      run("cache", "verify", self.folder).stdout)
-        self.assertEqual(self.cache("verify")["unowned_bytes"], 0)
+        said = run("cache", "verify", self.folder).stdout
+        verified = self.cache("verify")
+        self.assertIn("%.3f MB were of files that are not there any more" % (UNIT / 1e6), said)
+        self.assertIn("\n%.1f MB read: " % ((verified["checked_bytes"] + UNIT) / 1e6), said)
+        self.assertEqual(verified["unowned_bytes"], 0)
 
     def test_a_space_that_was_left(self):
         """Most of what had a place has gone, so the files get others, while a server reads the old ones."""
@@ -379,7 +381,8 @@ class Packed(CacheTest):
         self.fill(part=.6)
         kept = self.entry("files")["held_bytes"]
         missing = self.pack("--from-disk", self.folder, "--only-kept", status=1)[1]
-        self.assertRegex(missing, r"lacks \d+ of the %d files of '%s', \d" % (SAMPLES, self.data))
+        self.assertRegex(missing, r"lacks \d+ of the %d files of '%s', \d\.\d of %.1f MB: "
+                         % (SAMPLES, self.data, self.bytes / 1e6))
         folder, said = self.pack("--from-disk", self.folder)
         self.assertTrue(.3 * kept < said["from_disk_bytes"] < kept, said)
         self.assert_same(folder, made)

@@ -379,7 +379,7 @@ test_a_silent_rank_is_lost (void **state)
     assert_non_null (strstr (message, "rank 1"));
     assert_false (simulation_ended (simulation, 0));
     simulation_run (simulation, since_us + BROKER_LEASE_MS * MS + (WAIT + 1) * SECOND_US);
-    ranks_scene_assert_ended (simulation, 0, "rank_lost", "rank 1");
+    ranks_scene_assert_ended (simulation, 0, "rank_lost", "rank 1 of job 'x' has been gone for 10 seconds");
     ranks_scene_assert_ended (simulation, 2, "rank_lost", "rank 1");
     simulation_destroy (&simulation);
 }
@@ -440,8 +440,10 @@ s_try_row (size_t row)
             answer == BROKER_RETURN_REFUSED? simulation_refusal (simulation)->message: "");
     if (s_rows [row].outcome == DIFFERS)
         s_assert_refused (simulation, "ranks_differ", "batch_size");
+    bool is_stranger = !s_rows [row].is_lost && s_rows [row].world_size == WORLD && s_rows [row].uid == 7;
     if (s_rows [row].outcome == TAKEN)
-        s_assert_refused (simulation, "job_taken", "'x'");
+        s_assert_refused (simulation, "job_taken",
+            is_stranger? "rank 1 of job 'x' is there already (joined 0 seconds ago)": "'x'");
     if (answer != BROKER_RETURN_READY && s_rows [row].is_lost)
         ranks_scene_return (simulation, 1, simulation_records (simulation, 1));
     ranks_scene_run_whole (simulation);

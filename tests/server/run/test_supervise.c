@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "clock.h"
 #include "scratch.h"
 #include "seed.h"
 #include "supervise.h"
@@ -71,6 +72,19 @@ s_count (const char *path, const char *what)
     for (const char *at = text; (at = strstr (at, what)); at++)
         count++;
     return count;
+}
+
+//  Of all lives that the log tells of.
+static double
+s_lived_seconds (const char *path)
+{
+    char text [TEXT_BYTES];
+    double sum = 0, seconds;
+    s_read (path, text);
+    for (const char *at = text; (at = strstr (at, ") after ")); at++)
+        if (sscanf (at, ") after %lf s;", &seconds) == 1)
+            sum += seconds;
+    return sum;
 }
 
 static void
@@ -150,8 +164,10 @@ test_death_by_a_signal (void **state)
         "*:0:9) kill -ABRT $$;; *:1:9) kill -SEGV $$;; *:2:9) kill -KILL $$;; *:3:9) kill -TERM $$;; *) "
         "exit 9;; "
         "esac; sleep 60";
+    int64_t began_ms = clock_now_ms ();
     pid_t process = s_begin (world, script, FAST_MS);
     assert_int_equal (s_end (process), 9);
+    assert_true (s_lived_seconds (world->log) <= (double) (clock_now_ms () - began_ms) / 1000 + 4 * .05);
     char line [64];
     for (int life = 0; life < 5; life++) {
         snprintf (line, sizeof line, "begun %ld:%d:9.\n", (long) process, life);

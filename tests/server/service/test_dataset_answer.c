@@ -512,7 +512,10 @@ test_what_each_source_gave (void **state)
     s_source.volumes = volumes;
     s_store = (const store_t *) &s_source;
     for (int is_pack = 0; is_pack < 2; is_pack++) {
-        json_t *status = json_pack ("{s:[{s:s, s:{}}]}", "datasets", "name", "train", "pack");
+        json_t *status = json_pack ("{s:[{s:s, s:{}, s:{}}]}", "datasets", "name", "train", "pack",
+            "pieces");
+        s_source.space = is_pack? (space_t *) &s_source: NULL;
+        s_source.space_since_ms = clock_now_ms () - 5000;
         s_source.pack = is_pack? (const pack_t *) &s_source: NULL;
         dataset_answer_status (NULL, status, true);
         const json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
@@ -534,9 +537,13 @@ test_what_each_source_gave (void **state)
         double age = json_real_value (json_object_get (object, "listed_seconds")),
             since = (double) clock_now_ms () / 1000;
         assert_true (age <= since && age > since - 3600);
+        json_t *pieces = json_object_get (object, "pieces");
+        double copied = json_real_value (json_object_get (pieces, "since_seconds"));
+        assert_true (!is_pack || (copied >= 5 && copied < 3600));
         json_decref (status);
     }
     s_store = NULL;
+    s_source.space = NULL;
 }
 
 int

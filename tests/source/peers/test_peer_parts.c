@@ -18,6 +18,7 @@
 #include <zmq.h>
 
 #include "block_cache.h"
+#include "clock.h"
 #include "cluster.h"
 #include "members.h"
 #include "peers.h"
@@ -451,6 +452,7 @@ test_status_of_two_readers (void **state)
         { PEER_HERE, PEER_AWAY, "away" }
     };
     node_t node;
+    int64_t began_ms = clock_now_ms ();
     s_begin_node (&node, "127.0.0.1:1");
     look_t looks [2] = {
         { .figures = { .blocks = 3, .bytes = 50, .nanoseconds = 1000000000, .late = 2, .damaged = 1,
@@ -466,6 +468,7 @@ test_status_of_two_readers (void **state)
         looks [0].figures.refused [reason] = reason;
         looks [1].figures.refused [reason] = 10 * reason;
     }
+    nanosleep (&(struct timespec) { .tv_nsec = 20000000 }, NULL);       //  so that it has an age
     //  The node's own reader asked nothing so far, and knows no member.
     for (size_t at = 0; at < 2; at++)
         assert_true (cluster_join (node.cluster, "another store", &(cluster_reader_t) { .look = s_look,
@@ -485,6 +488,8 @@ test_status_of_two_readers (void **state)
             &bytes, "seconds", &seconds, "late", &late, "damaged", &damaged, "store_quicker", &quicker), 0);
         assert_true (blocks == 7 && bytes == 110 && seconds == 1.5 && late == 3 && damaged == 4
             && quicker == 9);
+        double age = json_real_value (json_object_get (member, "age_seconds"));
+        assert_true (age >= .02 && age <= (double) (clock_now_ms () - began_ms) / 1000);
         const json_t *refused = json_object_get (member, "refused"), *own = json_array_get (json_object_get (
             status, "members"), 0);
         assert_int_equal (json_object_size (refused), PEER_REASONS - 1);

@@ -100,6 +100,8 @@ s_upload (int bytes_a_second)
         s_now_ms = begin_ms + taken * 1000 / bytes_a_second;
     }
     transfers_destroy (&transfers);
+    if (transfer.rc)
+        assert_string_equal (transfer.detail, "less than 1024 bytes a second for 30 s");
     //  What went out in vain is sent again, and counts then.
     assert_int_equal (atomic_load (&sent), BEFORE_BYTES + (transfer.rc? 0: OBJECT_BYTES));
     fclose (file);
