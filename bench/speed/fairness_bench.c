@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "action.h"
 #include "budget.h"
 #include "catalogue.h"
 #include "clock.h"

@@ -359,7 +359,7 @@ broker_copied (broker_t *self, batch_row_t *row)
         job_life_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
-        client_life_copied_late (self, row);
+        client_life_copied_late (row);
     else
         row_done (row);
     job_life_settle (self);

@@ -587,15 +587,15 @@ s_drain (receiver_t *self, const inbound_message_t *inbound, refusal_t *refusal)
         log_event (self->options.log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "stopped")),
             "an operator ends the server (tureen stop), and its jobs with it");
     self->ends_now = self->ends_now || now;
+    uint64_t jobs = broker_jobs (self->options.broker, NULL);
     if (!now && !broker_is_draining (self->options.broker))
-        log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
-            broker_jobs (self->options.broker))),
-            "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
-            broker_jobs (self->options.broker), broker_jobs (self->options.broker) == 1? " is": "s are");
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs", jobs)),
+            "draining: no new jobs and no new epochs; %" PRIu64 " job%s left", jobs, jobs == 1? " is":
+            "s are");
     broker_drain (self->options.broker);
     admission_drain (self->options.admission);
     outbox_send_text (self->options.router, &inbound->peer, WIRE_DRAINING, 0, inbound->head.tag,
-        reply_draining (broker_jobs (self->options.broker)
+        reply_draining (broker_jobs (self->options.broker, NULL)
         + admission_count (self->options.admission, NULL)));
     return true;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "action.h"
 #include "admission.h"
 #include "build_version.h"
 #include "clock.h"
@@ -526,7 +525,7 @@ service_beat (service_t *self, int64_t now_ms)
 uint64_t
 service_jobs (const service_t *self)
 {
-    return broker_jobs (self->options.broker) + admission_count (self->admission, NULL);
+    return broker_jobs (self->options.broker, NULL) + admission_count (self->admission, NULL);
 }
 
 uint64_t
@@ -553,7 +552,8 @@ s_idle_end_ms (const service_t *self)
 bool
 service_is_idle (service_t *self, int64_t now_ms)
 {
-    uint64_t uses = service_uses (self), jobs_total = broker_jobs_total (self->options.broker);
+    uint64_t uses = service_uses (self), jobs_total;
+    broker_jobs (self->options.broker, &jobs_total);
     //  A job may have joined and left since the last look.
     if (uses > 0 || jobs_total != self->idle_jobs_total)
         self->idle_since_ms = now_ms;

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "budget.h"
 #include "fetch_ahead.h"
 #include "job.h"
@@ -716,7 +715,7 @@ s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
     self->copying++;
     if (budget_copies_slowly (job->asked.pipeline))
         s_count_slow (self, job->tenant, true);
-    action_add_rank (self, ACTION_COPY, rank)->row = row;
+    rank_add_action (rank, ACTION_COPY)->row = row;
 }
 
 //  All jobs with rows that wait for the version gain by it.
@@ -756,7 +755,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     }
     prepared_pin (version);
     self->preparing++;
-    action_add (self, ACTION_PREPARE, NULL)->version = version;
+    broker_add_action (self, ACTION_PREPARE, NULL)->version = version;
 }
 
 static turn_t
@@ -785,7 +784,7 @@ s_hand_out_side_task (broker_t *self, tenant_t *tenant, uint64_t passed_over)
     fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
     tenant_side_task_gives_up (self, tenant);           //  the task waits no more
     self->side_tasks++;
-    action_t *action = action_add (self, ACTION_SIDE_TASK, NULL);
+    action_t *action = broker_add_action (self, ACTION_SIDE_TASK, NULL);
     action->tenant = tenant;
     action->charged_us = charged_us;
 }
@@ -874,7 +873,7 @@ dispatch_reads (broker_t *self)
         }
         patience_made (dataset_of_request (self, request));
         s_count_reading (self, request, true);
-        action_add (self, ACTION_READ, NULL)->request = request;
+        broker_add_action (self, ACTION_READ, NULL)->request = request;
     }
     return !self->raw || raw_store_queued (self->raw) == 0;
 }

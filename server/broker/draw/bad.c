@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "dispatch.h"
 #include "draw.h"
 #include "job.h"

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "budget.h"
 #include "job.h"
 #include "sampler.h"
@@ -204,7 +203,7 @@ s_read_some (broker_t *self, dataset_t *dataset, const readers_t *readers, size_
     uint32_t tries = TRIES_MAX, id, fields;
     while (most > 0 && s_pick (dataset, readers, &tries, &id, &fields)) {
         roaring_bitmap_add (ahead->reading, id);
-        action_t *action = action_add (self, ACTION_FETCH_AHEAD, NULL);
+        action_t *action = broker_add_action (self, ACTION_FETCH_AHEAD, NULL);
         action->dataset = dataset;
         action->id = id;
         action->fields = fields;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "catalogue.h"
 #include "job.h"
 #include "utf8.h"

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "bad.h"
 #include "dispatch.h"
 #include "draw.h"
@@ -136,12 +135,12 @@ broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
 
 //  ACTION_RECLAIM_RANK once no worker writes for an absent rank; a job that is over is reclaimed as a whole.
 static void
-s_reclaim_when_still (broker_t *self, rank_t *rank)
+s_reclaim_when_still (rank_t *rank)
 {
     if (job_has_ended (rank->job) || s_is_there (rank) || rank->copying > 0 || rank->reclaiming)
         return;
     rank->reclaiming = true;
-    action_add_rank (self, ACTION_RECLAIM_RANK, rank);
+    rank_add_action (rank, ACTION_RECLAIM_RANK);
 }
 
 void
@@ -153,12 +152,12 @@ broker_reclaim_rank (broker_t *self, rank_t *rank)
 }
 
 void
-client_life_copied_late (broker_t *self, batch_row_t *row)
+client_life_copied_late (batch_row_t *row)
 {
     rank_t *rank = &row->job->ranks [row->rank];
     bool is_of_step = row->slot != WIRE_SLOT_NONE && row != &rank->padding;
     row_move (row, is_of_step? ROW_LOST: ROW_EMPTY);
-    s_reclaim_when_still (self, rank);
+    s_reclaim_when_still (rank);
 }
 
 void
@@ -237,7 +236,7 @@ s_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     rank->due_ms = now_ms + wait_ms;
     broker_wake (self, rank->due_ms);
     s_notice_loss (rank);
-    s_reclaim_when_still (self, rank);
+    s_reclaim_when_still (rank);
 }
 
 static void
@@ -277,7 +276,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
         job_go (job);
         return;
     }
-    s_reclaim_when_still (self, rank);
+    s_reclaim_when_still (rank);
     steps_settle (self, job);
 }
 

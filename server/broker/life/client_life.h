@@ -24,7 +24,7 @@ void client_life_count_in_hand (job_t *job);
 //  Once a turn: sends steps that have waited until a rank took its replayed batches.
 void client_life_send (broker_t *self, job_t *job);
 //  A worker has filled the row of a rank that was lost meanwhile.
-void client_life_copied_late (broker_t *self, batch_row_t *row);
+void client_life_copied_late (batch_row_t *row);
 //  Ends overdue ranks of the job: those that do not attach, are silent, or do not come back.
 void client_life_end_overdue (broker_t *self, job_t *job, int64_t now_ms);
 //  For a job that is over: cancels the rows of its ranks that are in no step.

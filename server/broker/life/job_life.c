@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "bad.h"
 #include "client_life.h"
 #include "dispatch.h"
@@ -944,7 +943,7 @@ job_life_reclaim_when_still (broker_t *self, job_t *job)
 {
     if (job->state == JOB_OVER && job->dispatch.copying == 0 && !job->life.reclaimed) {
         job->life.reclaimed = true;
-        action_add (self, ACTION_RECLAIM, job);
+        broker_add_action (self, ACTION_RECLAIM, job);
     }
 }
 

@@ -21,7 +21,7 @@ broker_wake (broker_t *self, int64_t at_ms)
 enum { ACTIONS_MIN = 256 };
 
 action_t *
-action_add (broker_t *self, action_kind_t kind, job_t *job)
+broker_add_action (broker_t *self, action_kind_t kind, job_t *job)
 {
     if (self->action_count == self->action_room) {
         size_t room = self->action_room? self->action_room * 2: ACTIONS_MIN;
@@ -39,9 +39,9 @@ action_add (broker_t *self, action_kind_t kind, job_t *job)
 }
 
 action_t *
-action_add_rank (broker_t *self, action_kind_t kind, rank_t *rank)
+rank_add_action (rank_t *rank, action_kind_t kind)
 {
-    action_t *action = action_add (self, kind, rank->job);
+    action_t *action = broker_add_action (rank->job->broker, kind, rank->job);
     action->rank = rank;
     return action;
 }
@@ -49,7 +49,7 @@ action_add_rank (broker_t *self, action_kind_t kind, rank_t *rank)
 void
 rank_tell (rank_t *rank, action_kind_t kind, const char *reason, const char *message)
 {
-    action_t *action = action_add_rank (rank->job->broker, kind, rank);
+    action_t *action = rank_add_action (rank, kind);
     action->reason = reason;
     action->message = message;
 }

@@ -4,7 +4,6 @@
  */
 #ifndef RANK_H
 #define RANK_H
-#include "action.h"
 #include "broker.h"
 #include "row.h"
 #include "waits.h"
@@ -81,6 +80,8 @@ void rank_each (broker_t *self, void (*visit) (void *context, rank_t *rank), voi
 
 //  For the broker alone.
 void rank_move (rank_t *self, rank_state_t state);
+//  broker_add_action, of the rank.
+action_t *rank_add_action (rank_t *rank, action_kind_t kind);
 //  ACTION_SEND_NOTICE or ACTION_SEND_ENDED to the rank.
 void rank_tell (rank_t *rank, action_kind_t kind, const char *reason, const char *message);
 //  After parts of this rank were released, kept or given back, or a slot has become free.

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "job.h"
 #include "tenant.h"
 #include "xalloc.h"

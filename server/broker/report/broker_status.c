@@ -286,18 +286,14 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
 }
 
 uint64_t
-broker_jobs (const broker_t *self)
+broker_jobs (const broker_t *self, uint64_t *total_p)
 {
     uint64_t count = 0;
+    if (total_p)
+        *total_p = self->jobs_total;
     for (const job_t *job = self->jobs; job; job = job->next)
         count += job->state != JOB_OVER;
     return count;
-}
-
-uint64_t
-broker_jobs_total (const broker_t *self)
-{
-    return self->jobs_total;
 }
 
 //  ---- checks

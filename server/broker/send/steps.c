@@ -23,7 +23,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "action.h"
 #include "bad.h"
 #include "dispatch.h"
 #include "draw.h"
@@ -556,7 +555,7 @@ s_is_sent (const job_t *job, const batch_t *batch)
 
 //  Sends the rank its part of the step, or its padding.
 static void
-s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, size_t step_words)
+s_send_part (rank_t *rank, uint32_t slot, const uint64_t *step, size_t step_words)
 {
     const job_t *job = rank->job;
     const batch_t *batch = &job->draw.batches [slot];
@@ -571,7 +570,7 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
     }
     row_move (&rank->padding, ROW_EMPTY);
     rank->sequence [slot] = rank->sent++;
-    action_t *action = action_add_rank (self, ACTION_SEND_BATCH, rank);
+    action_t *action = rank_add_action (rank, ACTION_SEND_BATCH);
     action->batch = (wire_batch_t) {
         .sequence = rank->sequence [slot], .epoch = batch->epoch, .index = batch->index,
         .slot = rank->place [slot], .count = is_padding? 1: rank->rows [slot],
@@ -583,13 +582,13 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
 
 //  step: as on the wire; NULL for a job with one rank.
 static void
-s_send_parts (broker_t *self, job_t *job, uint32_t slot, const uint64_t *step)
+s_send_parts (job_t *job, uint32_t slot, const uint64_t *step)
 {
     const batch_t *batch = &job->draw.batches [slot];
     size_t step_words = step? job->asked.world_size + batch->drawn - batch->holes: 0;
     for (uint32_t number = 0; number < job->asked.world_size; number++) {
         assert (job->ranks [number].state == RANK_HERE);                        //  B8
-        s_send_part (self, &job->ranks [number], slot, step, step_words);
+        s_send_part (&job->ranks [number], slot, step, step_words);
     }
 }
 
@@ -609,11 +608,11 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
         job->delivery.padding_id = sent->id;
         job->delivery.has_padding_id = true;
     }
-    s_send_parts (self, job, slot, job->asked.world_size > 1? s_record_step (job, slot): NULL);
+    s_send_parts (job, slot, job->asked.world_size > 1? s_record_step (job, slot): NULL);
 }
 
 static void
-s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
+s_send_epoch_end (job_t *job, uint64_t epoch)
 {
     assert (!job->delivery.held_up);
     wire_epoch_end_t end = {
@@ -624,7 +623,7 @@ s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
         s_record_end (job, &end);
     bad_tell (job);                         //  all its missing samples are told before its end
     for (uint32_t number = 0; number < job->asked.world_size; number++)
-        action_add_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;
+        rank_add_action (&job->ranks [number], ACTION_SEND_EPOCH_END)->epoch_end = end;
     job->delivery.epoch_samples = job->delivery.epoch_index = 0;
 }
 
@@ -633,7 +632,7 @@ steps_send (broker_t *self, job_t *job)
 {
     if (job->draw.epoch_end_is_due && !job->delivery.held_up) {
         job->draw.epoch_end_is_due = false;
-        s_send_epoch_end (self, job, job->draw.drawn_epoch);
+        s_send_epoch_end (job, job->draw.drawn_epoch);
     }
     while (job->draw.order_count > 0 && !job->delivery.held_up && !job_is_between_epochs (job)) {
         uint32_t slot = job_unsent_slot (job, 0);
@@ -658,7 +657,7 @@ steps_send (broker_t *self, job_t *job)
         else
             draw_release (job, slot);
         if (ends_epoch)
-            s_send_epoch_end (self, job, epoch);
+            s_send_epoch_end (job, epoch);
     }
 }
 
@@ -690,10 +689,10 @@ steps_settle (broker_t *self, job_t *job)
 //  ---- what a rank lacks
 
 static void
-s_send_end (broker_t *self, rank_t *rank, const replay_record_t *record)
+s_send_end (rank_t *rank, const replay_record_t *record)
 {
     const job_t *job = rank->job;
-    action_add_rank (self, ACTION_SEND_EPOCH_END, rank)->epoch_end = (wire_epoch_end_t) {
+    rank_add_action (rank, ACTION_SEND_EPOCH_END)->epoch_end = (wire_epoch_end_t) {
         .epoch = record->before.epoch, .samples = record->samples, .batches = record->before.batches,
         .flags = job->asked.epochs && record->before.epoch + 1 == job->asked.epochs? WIRE_EPOCH_LAST: 0
     };
@@ -766,7 +765,7 @@ steps_replay_go_on (broker_t *self, rank_t *rank)
             s_prepare_step (self, rank, record);
             return;
         }
-        s_send_end (self, rank, record);
+        s_send_end (rank, record);
     }
     steps_settle (self, job);
 }
@@ -800,10 +799,10 @@ s_tell (again_t *again)
 }
 
 static void
-s_send_again (broker_t *self, rank_t *rank, const replay_record_t *record)
+s_send_again (rank_t *rank, const replay_record_t *record)
 {
     const job_t *job = rank->job;
-    action_t *action = action_add_rank (self, ACTION_SEND_BATCH, rank);
+    action_t *action = rank_add_action (rank, ACTION_SEND_BATCH);
     action->batch = (wire_batch_t) {
         .sequence = rank->sent++, .epoch = record->before.epoch, .index = record->before.batches,
         .slot = WIRE_SLOT_NONE,
@@ -826,7 +825,7 @@ s_deliver_again (broker_t *self, rank_t *rank)
     if (again->told == 0)
         s_prepare_padding (self, rank, record);
     else {
-        s_send_again (self, rank, record);
+        s_send_again (rank, record);
         steps_replay_go_on (self, rank);
     }
 }

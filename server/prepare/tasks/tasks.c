@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "action.h"
 #include "ahead_reads.h"
 #include "budget.h"
 #include "clock.h"

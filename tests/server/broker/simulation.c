@@ -8,7 +8,6 @@
 #include <string.h>
 #include <cmocka.h>
 #include <sys/mman.h>
-#include "action.h"
 #include "budget.h"
 #include "effort.h"
 #include "fetch_ahead.h"

@@ -77,7 +77,7 @@ test_the_running_epoch_is_the_last (void **state)
         assert_true (simulation_run (simulation, at_us + 10 * SECOND_US));
         s_assert_stopping (simulation, client);
         assert_int_equal (s_whole_epochs (simulation, client), before + is_open);
-        assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+        assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 0);
         simulation_destroy (&simulation);
     }
 }
@@ -100,7 +100,7 @@ test_nothing_is_begun (void **state)
     simulation_run (simulation, 1000);
     s_assert_stopping (simulation, late);
     assert_int_equal (simulation_epochs (simulation, late), 0);
-    assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+    assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 0);
     simulation_destroy (&simulation);
 }
 
@@ -345,7 +345,7 @@ s_play (play_t *play, uint64_t seed)
         simulation_run (play->simulation, simulation_now_us (play->simulation) + s_below (play, 3000));
     }
     simulation_run (play->simulation, simulation_now_us (play->simulation) + 100 * SECOND_US);
-    assert_int_equal (broker_jobs (simulation_broker (play->simulation)), 0);
+    assert_int_equal (broker_jobs (simulation_broker (play->simulation), NULL), 0);
     assert_int_equal (simulation_figure (play->simulation, "jobs_bytes"), 0);
     for (int number = 0; number < CREWS; number++)
         if (play->crews [number].first >= 0)

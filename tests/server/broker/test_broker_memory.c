@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include <cmocka.h>
-#include "action.h"
 #include "broker.h"
 #include "dataset.h"
 #include "job.h"

@@ -218,7 +218,7 @@ test_the_last_tier_is_told (void **state)
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         simulation_leave (simulation, client);
         simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
-        assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+        assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 0);
         json_t *status = broker_status (simulation_broker (simulation), NULL,
             simulation_now_us (simulation) / 1000);
         json_t *tier = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");

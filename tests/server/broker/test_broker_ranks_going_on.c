@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "action.h"
+#include "broker.h"
 #include "effort.h"
 #include "row.h"
 #include "seed.h"

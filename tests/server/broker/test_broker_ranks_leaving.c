@@ -149,7 +149,7 @@ test_the_last_rank_comes_back (void **state)
             simulation_leave (simulation, 0);
             simulation_leave (simulation, 2);
             ranks_scene_pass (simulation, (WAIT - 1) * SECOND_US);
-            assert_int_equal (broker_jobs (simulation_broker (simulation)), !has_taken_all);
+            assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), !has_taken_all);
             simulated_return_t how = { .records = all - 2, .run = ranks_scene_run };
             broker_return_t expected = has_taken_all? BROKER_RETURN_NONE: BROKER_RETURN_READY;
             if (comes)
@@ -262,7 +262,7 @@ test_a_plain_job_leaves_or_is_lost (void **state)
             simulation_lose (simulation, 0);
         else
             simulation_leave (simulation, 0);
-        assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+        assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 0);
         ranks_scene_run_whole (simulation);
         assert_false (simulation_ended (simulation, 0));
         assert_int_equal (simulation_figure (simulation, "jobs_bytes"), 0);

@@ -349,11 +349,11 @@ test_all_are_lost (void **state)
     (void) state;
     simulation_t *simulation = ranks_scene_begun (&ranks_scene_job, test_seed (), 4);
     for (int rank = 0; rank < WORLD; rank++) {
-        assert_int_equal (broker_jobs (simulation_broker (simulation)), 1);
+        assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 1);
         simulation_lose (simulation, rank);
         ranks_scene_pass (simulation, MS);
     }
-    assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+    assert_int_equal (broker_jobs (simulation_broker (simulation), NULL), 0);
     assert_int_equal (simulation_figure (simulation, "jobs_bytes"), 0);
     int back = -1;
     simulated_return_t how = { .records = 3, .run = ranks_scene_run };

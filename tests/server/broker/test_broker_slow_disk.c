@@ -12,7 +12,6 @@
 #include <string.h>
 #include <jansson.h>
 #include <cmocka.h>
-#include "action.h"
 #include "broker.h"
 #include "budget.h"
 #include "job.h"

@@ -180,7 +180,7 @@ a_chosen_routing_id_gets_no_job (void **state)
         service_take (play_service (play), &message, play_now_ms (play));
         play_turn (play, 0);
     }
-    assert_int_equal (broker_jobs (play_broker (play)), 0);
+    assert_int_equal (broker_jobs (play_broker (play), NULL), 0);
     json_t *status = play_status (play, PLAY_A1);
     assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
         "bad_request")), 3);

@@ -258,7 +258,7 @@ a_job_keeps_its_data_set_or_ends_with_it (void **state)
     s_assert_answer (ended, WIRE_ENDED,
         "{\"reason\":\"removed\",\"message\":\"data set 'train' was removed from the server\"}");
     play_turn (play, 20);
-    assert_int_equal (broker_jobs (play_broker (play)), 0);
+    assert_int_equal (broker_jobs (play_broker (play), NULL), 0);
     assert_true (s_is_given_back (play));
     play_destroy (&play);
 }

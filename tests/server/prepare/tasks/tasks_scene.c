@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "action.h"
 #include "clock.h"
 #include "decoder.h"
 #include "job.h"

@@ -760,7 +760,7 @@ s_let_go (tasks_scene_t *scene, job_t *job, atomic_bool *hangs)
     broker_gone (scene->broker, job);
     atomic_store (hangs, false);
     s_wait_for_hanging (scene, 0);
-    while (s_is_busy (scene) || broker_jobs (scene->broker) > 0)
+    while (s_is_busy (scene) || broker_jobs (scene->broker, NULL) > 0)
         tasks_scene_turn_for (scene, 10);
 }
 
