@@ -101,6 +101,7 @@ class Tables(unittest.TestCase):
 
     def test_questions_leave_no_connection_open(self) -> None:
         """Nor does Python's collector find one to close."""
+        gc.collect()                            # what other tests have left
         with warnings.catch_warnings():
             warnings.simplefilter("error", ResourceWarning)
             with mock.patch.object(sys, "unraisablehook") as found:
