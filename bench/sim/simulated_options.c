@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "simulated_memory.h"
 
 enum {
     SAMPLES_MAX = 1000000000, BATCH_MAX = 1000000, SEEDS_MAX = 100000, BATCH_DEFAULT = 64,
-    SWEEP_SAMPLES = 4000, CACHE_SHARE = 50      //  a cache of 2 %
+    SUBSETS_SAMPLES = 4000, SUBSETS_EPOCHS = 12, SWEEP_SAMPLES = 4000, CACHE_SHARE = 50      //  a cache of 2 %
 };
 
 //  While parsing: what speaks of jobs by number is kept until all jobs are known.
@@ -22,6 +23,8 @@ typedef struct {
     size_t job_count;
     const char **phases, **leaves;
     size_t phase_count, leave_count;
+    double speeds [SIMULATED_JOBS_MAX];
+    size_t speed_count;
 } parser_t;
 
 bool
@@ -68,6 +71,24 @@ s_job (void *target, char *text, char error [OPTION_ERROR_BYTES])
     if (self->job_count == SIMULATED_JOBS_MAX)
         return option_fail (error, "there are %d jobs already, and that is the most", SIMULATED_JOBS_MAX);
     return simulated_options_job (text, SIMULATED_EPOCHS_MAX, &self->jobs [self->job_count++], error);
+}
+
+static bool
+s_speeds (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    parser_t *self = target;
+    const char *at = text;
+    for (self->speed_count = 0; self->speed_count < SIMULATED_JOBS_MAX; self->speed_count++) {
+        double *speed = &self->speeds [self->speed_count];
+        bool more = strchr (at, ',') != NULL;
+        if (!option_real (at, more? ',': '\0', speed, &at) || *speed < 1e-6 || *speed > 1)
+            break;
+        if (!more) {
+            self->speed_count++;
+            return true;
+        }
+    }
+    return option_fail (error, "expected speeds from 0.000001 to 1 with commas between, as in 1,0.73,0.41,0.23");
 }
 
 static bool
@@ -147,6 +168,13 @@ static const option_row_t s_rows [] = {
     { "job", "SPEED:START:EPOCHS:FROM:TO", OPTION_CALL (s_job),
         "a job, again for each, counted from 0: speed (the fastest job's is 1), when it joins,\n"
         "how many epochs, and its data, FROM*N to TO*N" },
+    { "subsets", "K", AT (subsets), "K jobs, each on a random half of the samples (default: of 4000)", 1,
+        SIMULATED_JOBS_MAX },
+    { "staggered", NULL, AT (staggered), "with --subsets: they join at random times of the first epoch" },
+    { "speeds", "S,S...", OPTION_CALL (s_speeds), "with --subsets: their speeds, in turn (default: 1)" },
+    { "epochs", "E", AT (subset_epochs),
+        "with --subsets: how many epochs a job of speed 1 has; slower ones have as much time (default: 12)",
+        1, SIMULATED_EPOCHS_MAX },
     { "window", "W", AT (plan.window),
         "samples that a job may have drawn and not released: 1 (default), or at least a batch",
         1, SAMPLES_MAX },
@@ -175,6 +203,7 @@ static const option_row_t s_rows [] = {
 
 static const option_table_t s_table = { "sampler_sim", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: sampler_sim --policy P --samples N [--cache C] --job JOB... [options]\n"
+    "       sampler_sim --policy P --subsets K [--staggered] [--speeds S,S...] [--epochs E] [options]\n"
     "       sampler_sim --sweep FOLDER [options]\n"
     "\n"
     "Drives the sampler and the prepared cache with simulated jobs, on a virtual clock and without\n"
@@ -200,7 +229,8 @@ s_first_given (const option_result_t *result, const char *const *names)
 static bool
 s_check_sweep (const option_result_t *result)
 {
-    const char *unwanted = s_first_given (result, OPTION_CHOICES ("policy", "job", "phase", "leave", "json"));
+    const char *unwanted = s_first_given (result, OPTION_CHOICES ("policy", "job", "subsets", "phase", "leave",
+        "json"));
     return !unwanted || simulated_complain ("--%s: expected without --sweep, which has jobs and policies of "
         "its own", unwanted);
 }
@@ -210,6 +240,15 @@ s_check_plan (const parser_t *self, const option_result_t *result)
 {
     if (!option_given (&s_table, result, "policy"))
         return simulated_complain ("--policy: expected one, as in --policy follow");
+    if (self->options.subsets > 0 && self->job_count > 0)
+        return simulated_complain ("--job: expected without --subsets, which has jobs of its own");
+    if (self->options.subsets > 0 && self->options.plan.policy == SIMULATED_LOCKSTEP)
+        return simulated_complain ("--subsets: expected with other policies, lockstep has one order for all");
+    const char *alone = s_first_given (result, OPTION_CHOICES ("staggered", "speeds", "epochs"));
+    if (alone && self->options.subsets == 0)
+        return simulated_complain ("--%s: expected with --subsets", alone);
+    if (self->options.subsets > 0)
+        return true;
     if (self->options.plan.samples == 0)
         return simulated_complain ("--samples: expected a number, as in --samples 4000");
     if (self->job_count == 0)
@@ -240,6 +279,24 @@ s_check_jobs (parser_t *self)
     return true;
 }
 
+//  Jobs of one speed that end at about the same time as the others.
+static void
+s_make_subsets (parser_t *self)
+{
+    simulated_options_t *options = &self->options;
+    random_t random = random_from_seed (SUBSETS_SAMPLES);
+    for (size_t job = 0; job < options->subsets; job++) {
+        double speed = self->speed_count? self->speeds [job % self->speed_count]: 1;
+        double epochs = round (options->subset_epochs * speed), start = 0.5 * random_real (&random);
+        self->jobs [job] = (simulated_job_t) {
+            .speed = speed, .start = options->staggered? start: 0, .epochs = epochs < 1? 1: (uint32_t) epochs,
+            .to = 1, .leave = INFINITY
+        };
+    }
+    self->job_count = options->subsets;
+    options->subset_ids = simulated_subsets (self->jobs, self->job_count, options->plan.samples);
+}
+
 static bool
 s_complete (parser_t *self, const option_result_t *result)
 {
@@ -247,7 +304,9 @@ s_complete (parser_t *self, const option_result_t *result)
     if (self->options.sweep? !s_check_sweep (result): !s_check_plan (self, result))
         return false;
     if (plan->samples == 0)
-        plan->samples = SWEEP_SAMPLES;
+        plan->samples = self->options.subsets? SUBSETS_SAMPLES: SWEEP_SAMPLES;
+    if (self->options.subsets)
+        s_make_subsets (self);
     if (plan->cache == 0)
         plan->cache = plan->samples / CACHE_SHARE? plan->samples / CACHE_SHARE: 1;
     if (plan->window > 1 && plan->window < plan->batch)
@@ -263,7 +322,8 @@ int
 simulated_options_parse (simulated_options_t *self, int argc, char **argv)
 {
     parser_t parser = {
-        .options = { .plan = { .window = 1, .batch = BATCH_DEFAULT }, .seed = 1, .seeds = 1 }
+        .options = { .plan = { .window = 1, .batch = BATCH_DEFAULT }, .seed = 1, .seeds = 1,
+            .subset_epochs = SUBSETS_EPOCHS }
     };
     parser.jobs = simulated_alloc (SIMULATED_JOBS_MAX, sizeof *parser.jobs);
     parser.phases = simulated_alloc ((size_t) argc, sizeof *parser.phases);
@@ -283,5 +343,7 @@ void
 simulated_options_clear (simulated_options_t *self)
 {
     free ((simulated_job_t *) self->plan.jobs);
+    free (self->subset_ids);
+    self->subset_ids = NULL;
     self->plan.jobs = NULL;
 }

@@ -11,6 +11,10 @@ typedef struct {
     uint32_t seeds;
     bool json;
     const char *sweep;                  //  the folder; NULL: one plan
+    uint32_t subsets;                   //  so many jobs on random halves; 0: the jobs are given
+    uint32_t subset_epochs;
+    bool staggered;
+    uint32_t *subset_ids;               //  of all these jobs
 } simulated_options_t;
 
 //  Writes "sampler_sim: ..." and the end of the line to standard error.  Returns false.

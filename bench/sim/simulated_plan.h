@@ -33,6 +33,8 @@ typedef struct {
     double start;               //  in epochs
     uint32_t epochs;            //  > 0
     double from, to;            //  its data, as shares of all samples
+    const uint32_t *ids;        //  or these, ascending (simulated_subsets); lent; NULL: from and to say
+    uint32_t id_count;
     uint32_t late;              //  its first batch takes the time of so many samples more
     double leave;               //  in epochs; INFINITY: when all its epochs are done
 } simulated_job_t;
@@ -54,16 +56,25 @@ typedef struct {
 //  "dsa", "follow" ...
 const char *simulated_policy_name (simulated_policy_t policy);
 
-//  The job's data as ids [*from_p .. *to_p).
+//  The job's data as ids [*from_p .. *to_p), where they are no list; of a list [0 .. how many).
 void simulated_data (const simulated_plan_t *plan, size_t job, uint32_t *from_p, uint32_t *to_p);
+//  Gives each job a random half of all samples, the same halves in every run and for every seed.  The caller
+//  frees what it returns after the jobs.
+uint32_t *simulated_subsets (simulated_job_t *jobs, size_t job_count, uint32_t samples);
+//  For each sample a byte: is it the job's?
+void simulated_mark_data (const simulated_plan_t *plan, size_t job, uint8_t *has);
 
 //  Whether a sample is slow to prepare.  The same ones in every run, so that a bias of theirs adds up.
 bool simulated_is_slow (const simulated_plan_t *plan, uint32_t id);
 //  A byte for each sample: is it slow?  NULL: nothing is.  The caller's to free.
 uint8_t *simulated_slow_samples (const simulated_plan_t *plan);
 
+//  The place of each sample in the job's list, or id_count; NULL: the job has no list.  The caller's to free.
+uint32_t *simulated_places (const simulated_plan_t *plan, size_t job);
+
 //  Cuts all ids where a job's data begin or end.  Pieces that are in the same jobs' data have one number;
-//  numbers count up from 0 in the order of the pieces.  The caller's to free.
+//  numbers count up from 0 in the order of the pieces.  Where jobs have lists each sample is a piece of its
+//  own.  The caller's to free.
 orders_stratum_t *simulated_strata (const simulated_plan_t *plan, size_t *count_p);
 
 #endif

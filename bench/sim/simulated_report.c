@@ -48,6 +48,37 @@ s_print_job (const simulated_trial_t *trial, size_t job)
     printf ("\n");
 }
 
+//  For many jobs: the worst of each lag.
+static void
+s_print_worst (const simulated_trial_t *trial)
+{
+    printf ("\nworst job's phi2 at lags 1 to %d:", ORDERS_LAGS);
+    for (size_t lag = 0; lag < ORDERS_LAGS; lag++) {
+        double worst = NAN;
+        for (size_t job = 0; job < trial->plan.job_count; job++)
+            worst = fmax (worst, mean_of (&trial->result.jobs [job].phi2 [lag]));
+        s_column (0, 3, worst);
+    }
+    printf ("\n");
+}
+
+static void
+s_print_groups (const simulated_groups_t *groups)
+{
+    if (groups->tests == 0) {
+        printf ("groups of samples: nothing was tested\n");
+        return;
+    }
+    printf ("groups of samples: %zu tests, largest |z| %.1f (job %zu, epoch %u, ", groups->tests,
+        fabs (groups->z), groups->job, groups->epoch);
+    if (groups->group < SIMULATED_JOBS_MAX)
+        printf ("held by job %zu", groups->group);
+    else
+        printf (groups->group == SIMULATED_MANY_HOLDERS? "many holders": "fast holders");
+    printf ("); %s: up to %.1f is chance\n", fabs (groups->z) <= groups->bound? "uniform": "NOT UNIFORM",
+        groups->bound);
+}
+
 static void
 s_print_slow (const simulated_trial_t *trial)
 {
@@ -93,8 +124,12 @@ simulated_report_table (const simulated_trial_t *trial)
         s_print_job (trial, job);
     if (plan->slow_factor > 0)
         s_print_slow (trial);
-    if (trial->position_z)
+    if (plan->jobs [0].ids)
+        s_print_worst (trial);
+    if (trial->position_z) {
         s_print_positions (trial);
+        s_print_groups (&trial->groups);
+    }
 }
 
 //  ---- JSON
@@ -180,6 +215,11 @@ simulated_report_json (const simulated_trial_t *trial)
     }
     s_set (object, "preparations_per_delivery", s_number (simulated_per_delivery (result)));
     s_set (object, "lower_bound", s_number (simulated_lower_bound (result)));
+    if (trial->groups.tests > 0) {
+        s_set (object, "group_tests", json_integer ((json_int_t) trial->groups.tests));
+        s_set (object, "group_z", s_number (trial->groups.z));
+        s_set (object, "group_z_bound", s_number (trial->groups.bound));
+    }
     for (size_t job = 0; job < trial->plan.job_count; job++)
         s_append (jobs, s_json_job (trial, job));
     s_set (object, "jobs", jobs);

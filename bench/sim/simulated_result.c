@@ -14,9 +14,14 @@ simulated_records (const simulated_plan_t *plan, const uint8_t *slow, const orde
     orders_record_t **records = simulated_alloc (plan->job_count, sizeof *records);
     for (size_t job = 0; job < plan->job_count; job++) {
         orders_options_t options = {
-            .batch = plan->batch, .epochs_max = plan->jobs [job].epochs,
-            .pieces = pieces, .piece_count = piece_count, .marked = slow, .bins = bins? bins [job]: NULL
+            .batch = plan->batch, .epochs_max = plan->jobs [job].epochs, .bins = bins? bins [job]: NULL
         };
+        //  Records know a listed job's samples by their places in the list.
+        if (!plan->jobs [job].ids) {
+            options.pieces = pieces;
+            options.piece_count = piece_count;
+            options.marked = slow;
+        }
         simulated_data (plan, job, &options.from, &options.to);
         records [job] = orders_record_new (&options);
     }
@@ -60,13 +65,13 @@ simulated_result_clear (simulated_result_t *self)
 //  How often a tick the samples of a piece must be prepared, all together, between two changes of company.
 static double
 s_piece_rate (const simulated_plan_t *plan, const simulated_stay_t *stays, const orders_stratum_t *piece,
-    double from, double to)
+    double from, double to, uint8_t *const *has)
 {
     double rate = 0;
     for (size_t job = 0; job < plan->job_count; job++) {
         uint32_t data_from, data_to;
         simulated_data (plan, job, &data_from, &data_to);
-        if (stays [job].from > from || stays [job].to < to || piece->from < data_from || piece->to > data_to)
+        if (stays [job].from > from || stays [job].to < to || !has [job] [piece->from])
             continue;
         double mine = stays [job].deliveries / (stays [job].to - stays [job].from) / (data_to - data_from);
         rate = mine > rate? mine: rate;
@@ -92,11 +97,19 @@ simulated_needed (const simulated_plan_t *plan, const simulated_stay_t *stays)
         times [2 * job + 1] = stays [job].to;
     }
     qsort (times, count, sizeof *times, s_compare_times);
+    uint8_t **has = simulated_alloc (plan->job_count, sizeof *has);
+    for (size_t job = 0; job < plan->job_count; job++) {
+        has [job] = simulated_alloc (plan->samples, 1);
+        simulated_mark_data (plan, job, has [job]);
+    }
     double needed = 0;
     for (size_t at = 0; at + 1 < count; at++)
         for (size_t piece = 0; times [at] < times [at + 1] && piece < piece_count; piece++)
             needed += (times [at + 1] - times [at])
-                * s_piece_rate (plan, stays, &pieces [piece], times [at], times [at + 1]);
+                * s_piece_rate (plan, stays, &pieces [piece], times [at], times [at + 1], has);
+    for (size_t job = 0; job < plan->job_count; job++)
+        free (has [job]);
+    free (has);
     free (times);
     free (pieces);
     return needed;

@@ -27,7 +27,8 @@ typedef struct {
     version_set_t *kind;        //  of a job that shares no versions
     uint64_t seed;
     double start, leave;        //  ticks
-    uint32_t from, to;          //  its data
+    uint32_t from, to;          //  its data, if they are no list
+    uint32_t *places;           //  of each sample in its list; NULL: it has none
     uint32_t epoch;             //  being drawn
     uint64_t drawn, consumed, released;
     //  consuming, one after the other
@@ -79,7 +80,9 @@ s_kind_ended (void *context, void *user)
 static void
 s_join (simulation_t *self, player_t *player)
 {
-    roaring_bitmap_t *data = roaring_bitmap_from_range (player->from, player->to, 1);
+    roaring_bitmap_t *data = player->plan->ids?
+        roaring_bitmap_of_ptr (player->plan->id_count, player->plan->ids):
+        roaring_bitmap_from_range (player->from, player->to, 1);
     assert (data);
     sampler_join_t join = { .order = s_sampler_order (self->plan->policy), .data = data,
         .seed = player->seed };
@@ -242,7 +245,7 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
         if (player->ready)
             player->ready [player->drawn % self->plan->window] = s_ready_time (self, versions [index]);
         prepared_unpin (version_index_prepared (self->version_index), versions [index]);
-        orders_record_deliver (player->record, id);
+        orders_record_deliver (player->record, player->places? player->places [id]: id);
         player->drawn++;
     }
 }
@@ -368,6 +371,7 @@ s_set_up (simulation_t *self, uint64_t seed, orders_record_t *const *records, si
             .leave = round (plan->jobs [job].leave * plan->samples)
         };
         simulated_data (plan, job, &player->from, &player->to);
+        player->places = simulated_places (plan, job);
         if (workers > 0)
             player->ready = simulated_alloc (plan->window, sizeof *player->ready);
     }
@@ -381,6 +385,7 @@ s_tear_down (simulation_t *self)
         if (player->epoch < player->plan->epochs && player->leave == INFINITY)
             orders_record_fail (player->record);
         free (player->ready);
+        free (player->places);
     }
     version_index_destroy (&self->version_index);
     sampler_destroy (&self->sampler);
@@ -411,7 +416,8 @@ s_peak_pace (const simulated_plan_t *plan)
         double pace = 0, at = plan->jobs [first].start;
         for (size_t job = 0; job < plan->job_count; job++) {
             const simulated_job_t *other = &plan->jobs [job];
-            double end = other->start + other->epochs * (other->to - other->from) / other->speed;
+            double share = other->ids? (double) other->id_count / plan->samples: other->to - other->from;
+            double end = other->start + other->epochs * share / other->speed;
             if (other->start <= at && at < fmin (end, other->leave))
                 pace += other->speed;
         }
