@@ -27,6 +27,9 @@ struct follow {
     //  Owner only.
     strata_t *strata;
     reusable_set_t *reusable;
+    passes_t *passes;
+    bool may_turn;
+    uint32_t sample_count;
     bool follows [SAMPLER_JOBS_MAX];
     uint32_t followers [SAMPLER_JOBS_MAX];
     size_t follower_count;
@@ -48,7 +51,7 @@ struct follow {
 };
 
 follow_t *
-follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
+follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh, uint64_t seed)
 {
     follow_t *self = xalloc_jobs (calloc (1, sizeof *self));
     self->magic = FOLLOW_MAGIC;
@@ -58,6 +61,9 @@ follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
     self->loss_step = (double) EAGER_AT_ONCE / sample_count;
     self->draw_step = 1.0 / CALM_AFTER / sample_count;
     self->strata = strata_new (sample_count);
+    self->passes = passes_new (sample_count, seed);
+    self->may_turn = keeps_fresh;
+    self->sample_count = sample_count;
     size_t places = sample_count / REUSABLE_SHARE;
     self->reusable = reusable_set_new (places > REUSABLE_LEAST? places: REUSABLE_LEAST, self->strata);
     return self;
@@ -71,6 +77,7 @@ follow_destroy (follow_t **self_p)
         return;
     assert (self->magic == FOLLOW_MAGIC);
     reusable_set_destroy (&self->reusable);
+    passes_destroy (&self->passes);
     strata_destroy (&self->strata);
     self->magic = 0;
     free (self);
@@ -93,6 +100,18 @@ reusable_set_t *
 follow_reusable (follow_t *self)
 {
     return self->reusable;
+}
+
+passes_t *
+follow_passes (follow_t *self)
+{
+    return self->passes;
+}
+
+void
+follow_may_turn (follow_t *self, bool may)
+{
+    self->may_turn = may && self->keeps_fresh;
 }
 
 uint64_t
@@ -160,12 +179,23 @@ s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roar
     return false;
 }
 
+//  Sparse data are not worth walking the passes for.
+static bool
+s_turns (follow_t *self, uint32_t job)
+{
+    const history_t *history = demand_history (self->demands [job]);
+    return self->may_turn && history_size (history) * PASSES_SPARSE >= self->sample_count;
+}
+
 void
 follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken)
 {
     assert (self->magic == FOLLOW_MAGIC);
+    bool turns = s_turns (self, job);
     size_t before = strata_count (self->strata);
-    self->follows [job] = s_refine (self, job, data, taken);
+    self->follows [job] = !(turns && passes_jobs (self->passes) > 0) && s_refine (self, job, data, taken);
+    if (!self->follows [job] && turns)
+        passes_join (self->passes, job, demand_history (self->demands [job]));
     s_strata_changed (self, before);
 }
 
@@ -184,12 +214,10 @@ s_merge (follow_t *self)
     s_strata_changed (self, before);
 }
 
-void
-follow_leave (follow_t *self, uint32_t job)
+//  A job that follows does so no more.
+static void
+s_depart (follow_t *self, uint32_t job)
 {
-    assert (self->magic == FOLLOW_MAGIC);
-    if (!self->follows [job])
-        return;
     uint32_t others [SAMPLER_JOBS_MAX];
     size_t count = 0;
     for (uint32_t other = 0; other < SAMPLER_JOBS_MAX; other++)
@@ -203,6 +231,16 @@ follow_leave (follow_t *self, uint32_t job)
 }
 
 void
+follow_leave (follow_t *self, uint32_t job)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    if (self->follows [job])
+        s_depart (self, job);
+    if (passes_has (self->passes, job))
+        passes_leave (self->passes, job);
+}
+
+void
 follow_on_merge (follow_t *self, void (*merging) (void *context), void *context)
 {
     self->merging = merging;
@@ -212,6 +250,14 @@ follow_on_merge (follow_t *self, void (*merging) (void *context), void *context)
 void
 follow_epoch_begin (follow_t *self, uint32_t job)
 {
+    if (passes_has (self->passes, job))
+        passes_epoch_begin (self->passes, job);
+    else
+    if (self->follows [job] && passes_jobs (self->passes) > 0 && s_turns (self, job)) {
+        s_depart (self, job);
+        passes_join (self->passes, job, demand_history (self->demands [job]));
+    }
+    else
     if (self->follows [job] && strata_epoch_begun (self->strata, job))
         s_merge (self);
 }
@@ -249,6 +295,8 @@ follow_begin (follow_t *self, uint32_t job, random_t *random)
     self->job = job;
     self->history = demand_history (self->demands [job]);
     self->proposal = REUSABLE_SET_NO_ID;
+    if (passes_has (self->passes, job))
+        return;
     size_t sole = self->follows [job]? self->soles [job]: strata_bound (self->strata);
     if (sole < strata_bound (self->strata))
         self->stratum = (uint32_t) sole;        //  there is nothing to choose
@@ -258,7 +306,7 @@ follow_begin (follow_t *self, uint32_t job, random_t *random)
     }
 }
 
-//  An apart job's class is all that remains to it.
+//  The class of a job that does not follow is all that remains to it.
 bool
 follow_accepts (const follow_t *self, uint32_t id)
 {
@@ -277,7 +325,8 @@ s_suits (const void *context, uint32_t id)
 bool
 follow_suits (const follow_t *self, uint32_t id)
 {
-    return !self->keeps_fresh || history_allows_easily (self->history, id);
+    return !self->keeps_fresh || passes_has (self->passes, self->job)
+        || history_allows_easily (self->history, id);
 }
 
 static bool
@@ -302,6 +351,8 @@ uint32_t
 follow_pick (follow_t *self, random_t *random)
 {
     assert (self->magic == FOLLOW_MAGIC);
+    if (passes_has (self->passes, self->job))
+        return passes_pick (self->passes, self->job, random);
     if (!self->follows [self->job])
         return self->proposal;
     if (self->keeps_fresh)
@@ -313,9 +364,17 @@ follow_pick (follow_t *self, random_t *random)
 }
 
 void
+follow_draw (follow_t *self, uint32_t job, uint32_t id)
+{
+    if (passes_has (self->passes, job))
+        passes_draw (self->passes, job, id);
+}
+
+void
 follow_check (const follow_t *self, const roaring_bitmap_t *readable)
 {
     assert (self->magic == FOLLOW_MAGIC);
     strata_check (self->strata, readable);
     reusable_set_check (self->reusable);
+    passes_check (self->passes);
 }

@@ -19,8 +19,11 @@
  *  only with a probability that evictions raise and their absence lowers; that of a job that shares samples
  *  with no other, never.
  *
- *  A job that the strata have no room for draws *apart*: uniformly, not from the reusable set, and what it
- *  schedules is not put there.
+ *  A job that the strata have no room for draws along common *passes* (passes.h), and does so while it is there.
+ *  The jobs that follow turn to the passes too, each when its next epoch begins, and so do those that join,
+ *  until no job is left on them: random subsets would be in the strata's way one after the other.  Where jobs
+ *  may not turn (follow_may_turn), and where its data are sparse, a job without room draws *apart*: uniformly, and
+ *  what it schedules is not put on the reusable set.
  *  Owner: the sampler's thread.
  */
 #ifndef FOLLOW_H
@@ -30,6 +33,7 @@
 #include <stdint.h>
 #include <roaring/roaring.h>
 #include "demand.h"
+#include "passes.h"
 #include "random.h"
 #include "reusable_set.h"
 #include "strata.h"
@@ -37,12 +41,15 @@
 typedef struct follow follow_t;
 
 //  For ids below sample_count, and jobs that will be found in demands by their number (lent for good).
-//  keeps_fresh: false for the policy `resident`, which takes whatever is on offer.  Never NULL.
-follow_t *follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh);
+//  keeps_fresh: false for the policy `resident`, which takes whatever is on offer; its jobs do not turn to
+//  passes.  seed: of these.  Never NULL.
+follow_t *follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh, uint64_t seed);
 void follow_destroy (follow_t **self_p);
 
 //  A SHARED job has joined, with data; taken: what of them is not to come in its first epoch (NULL: all is).
 void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken);
+//  Whether jobs may turn to passes from now on; true at first.
+void follow_may_turn (follow_t *self, bool may);
 //  It leaves; its demand is still there.
 void follow_leave (follow_t *self, uint32_t job);
 //  merging (context) is called when strata are about to become one, so that nothing of before is used for
@@ -55,7 +62,7 @@ void follow_epoch_begin (follow_t *self, uint32_t job);
 //  The sample leaves every demand.
 void follow_drop (follow_t *self, uint32_t id);
 
-//  Whether the job joined and is not apart.
+//  Whether the job joined, is not apart and not on the passes.
 bool follow_has (const follow_t *self, uint32_t job);
 //  Prefetches the memory for asking which jobs need id.
 void follow_prefetch (const follow_t *self, uint32_t id);
@@ -64,6 +71,7 @@ bool follow_overlap (const follow_t *self, uint32_t job, uint32_t other);
 reusable_set_t *follow_reusable (follow_t *self);
 //  How often strata have merged.
 uint64_t follow_merges (const follow_t *self);
+passes_t *follow_passes (follow_t *self);
 
 //  Begins the draw of one SHARED job that has something left.
 void follow_begin (follow_t *self, uint32_t job, random_t *random);
@@ -73,6 +81,9 @@ uint32_t follow_pick (follow_t *self, random_t *random);
 bool follow_accepts (const follow_t *self, uint32_t id);
 //  Whether quotas allow id, which is accepted, easily (history.h).  After follow_pick.
 bool follow_suits (const follow_t *self, uint32_t id);
+
+//  The job's demand has drawn id.
+void follow_draw (follow_t *self, uint32_t job, uint32_t id);
 
 void follow_check (const follow_t *self, const roaring_bitmap_t *readable);
 

@@ -371,6 +371,12 @@ history_allows (const history_t *self, uint32_t id)
     return allowed;
 }
 
+uint32_t
+history_age (const history_t *self, uint32_t id)
+{
+    return s_value (s_at (self, id), 0) - 1;
+}
+
 bool
 history_allows_easily (const history_t *self, uint32_t id)
 {

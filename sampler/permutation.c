@@ -70,3 +70,31 @@ permutation_at (const permutation_t *self, uint32_t position)
     } while (cell >= self->count);
     return cell;
 }
+
+static uint32_t
+s_search (const permutation_t *self, uint32_t rank)
+{
+    uint32_t position = 0;
+    while (self->ranks [position] != rank)
+        position++;
+    return position;
+}
+
+uint32_t
+permutation_position (const permutation_t *self, uint32_t rank)
+{
+    assert (rank < self->count);
+    if (self->count <= PERMUTATION_TABLE_MAX)
+        return s_search (self, rank);
+    uint32_t cell = rank;
+    do {
+        uint32_t row = cell & (self->rows - 1), column = cell / self->rows;
+        for (uint32_t round = self->rounds; round > 0; round -= 2) {
+            uint32_t step = (uint32_t) ((random_mix (self->keys [round - 1] ^ row) >> 32) * self->columns >> 32);
+            column = column >= step? column - step: column + self->columns - step;
+            row = (row - (uint32_t) random_mix (self->keys [round - 2] ^ column)) & (self->rows - 1);
+        }
+        cell = column * self->rows + row;
+    } while (cell >= self->count);
+    return cell;
+}

@@ -49,5 +49,7 @@ typedef struct {
 permutation_t permutation_new (uint64_t seed, uint64_t epoch, uint32_t n);
 //  Which of the n comes at a position; position < n.
 uint32_t permutation_at (const permutation_t *self, uint32_t position);
+//  At which position it comes: the inverse, at the same cost.
+uint32_t permutation_position (const permutation_t *self, uint32_t rank);
 
 #endif

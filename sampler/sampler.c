@@ -78,7 +78,8 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
     if (policy == SAMPLER_POLICY_DSA)
         self->dsa = dsa_new (sample_count, self->demands, random_next (&self->past));
     else
-        self->follow = follow_new (sample_count, self->demands, policy == SAMPLER_POLICY_FOLLOW);
+        self->follow = follow_new (sample_count, self->demands, policy == SAMPLER_POLICY_FOLLOW,
+            random_mix (seed + 1));
     return self;
 }
 
@@ -467,6 +468,15 @@ sampler_try (sampler_t *self)
     return s_pick_of_all (self);
 }
 
+static void
+s_draw_alone (sampler_t *self, uint32_t id)
+{
+    const round_t *round = &self->round;
+    demand_draw (round->drawing, id);
+    if (demand_history (round->drawing))
+        follow_draw (self->follow, round->jobs [round->next - 1], id);
+}
+
 void
 sampler_commit (sampler_t *self, uint32_t id)
 {
@@ -475,7 +485,7 @@ sampler_commit (sampler_t *self, uint32_t id)
     if (self->round.dependent)
         dsa_commit (self->dsa, id);
     else
-        demand_draw (self->round.drawing, id);
+        s_draw_alone (self, id);
     self->round.state = ROUND_OPEN;
 }
 
@@ -493,6 +503,41 @@ sampler_follows (const sampler_t *self, uint32_t job)
 {
     assert (s_demand (self, job));
     return self->follow && follow_has (self->follow, job);
+}
+
+bool
+sampler_has_passes (const sampler_t *self, uint32_t job)
+{
+    assert (s_demand (self, job));
+    return self->follow && passes_has (follow_passes (self->follow), job);
+}
+
+void
+sampler_may_turn (sampler_t *self, bool may)
+{
+    if (self->follow)
+        follow_may_turn (self->follow, may);
+}
+
+uint64_t
+sampler_place (const sampler_t *self, uint32_t job)
+{
+    return sampler_has_passes (self, job)? passes_place (follow_passes (self->follow), job): PASSES_NO_PLACE;
+}
+
+bool
+sampler_comes (const sampler_t *self, uint32_t job, uint32_t id, uint64_t place)
+{
+    return sampler_needs (self, job, id)
+        && (!sampler_has_passes (self, job) || passes_comes (follow_passes (self->follow), job, place));
+}
+
+void
+sampler_on_skip (sampler_t *self, uint32_t job, void (*skip) (void *context, uint32_t id, int change),
+    void *context)
+{
+    if (sampler_has_passes (self, job))
+        passes_on_skip (follow_passes (self->follow), job, skip, context);
 }
 
 uint64_t

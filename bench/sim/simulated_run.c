@@ -267,8 +267,8 @@ s_after_draw (simulation_t *self, player_t *player)
 static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {
-    return (uint32_t) version_index_window (self->plan->window, player->consumer.follows, self->plan->batch,
-        player->released);
+    return (uint32_t) version_index_window (self->plan->window,
+        player->consumer.follows || player->consumer.has_passes, self->plan->batch, player->released);
 }
 
 //  Below a whole batch nothing may ever be released, so a small window is filled up to that.

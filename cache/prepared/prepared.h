@@ -89,6 +89,7 @@ typedef struct version {
     uint32_t holder;                            //  tenant that holds its memory
                                                 //  (server/broker/dispatch/dispatch.c): number + 1; 0: none
     uint64_t ticket;                            //  its number in the reusable versions; 0: not among them
+    uint64_t drawn_at;                          //  its place in the passes (sampler/passes.h); 0: it has none
     void *raw;                                  //  its sample's compressed bytes
     struct version *next_raw, *previous_raw;    //  versions that wait for the same bytes
     void *resting;                              //  of plain files: they wait for a retry

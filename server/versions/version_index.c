@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "passes.h"
 #include "xalloc.h"
 
 enum { VERSION_INDEX_MAGIC = 0x73746f63 };
@@ -604,17 +605,21 @@ s_is_open (const consumer_t *consumer, uint32_t id)
         || consumer->open [id / 64] >> id % 64 & 1;
 }
 
+//  A version that was drawn at this place in the passes.
 static bool
-s_wants (const consumer_t *consumer, uint32_t id)
+s_wants (const consumer_t *consumer, uint32_t id, uint64_t place)
 {
-    return s_is_open (consumer, id) && sampler_needs (consumer->kind->sampler, consumer->sampler_job, id);
+    const sampler_t *sampler = consumer->kind->sampler;
+    return s_is_open (consumer, id) && (consumer->has_passes?
+        sampler_comes (sampler, consumer->sampler_job, id, place):
+        sampler_needs (sampler, consumer->sampler_job, id));
 }
 
 //  Whether the version's count includes the consumer, unless the consumer is inside a draw.
 static bool
 s_counts (const consumer_t *consumer, const version_t *version)
 {
-    return s_is_own (consumer, version) && s_wants (consumer, version->id)
+    return s_is_own (consumer, version) && s_wants (consumer, version->id, version->drawn_at)
         && !s_used_up (version, consumer);
 }
 
@@ -708,9 +713,28 @@ s_see_taken (void *context, version_t *version)
     const consumer_t *consumer = context;
     const version_set_t *kind = consumer->kind;
     if (version->class == kind->number && s_is_own (consumer, version)
-        && !s_wants (consumer, version->id)
+        && !sampler_needs (kind->sampler, consumer->sampler_job, version->id)
     &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
         s_see (version, consumer);
+}
+
+static void
+s_skip (void *context, uint32_t id, int change)
+{
+    if (id == PASSES_ALL)
+        version_index_claim_all (context, change);
+    else
+        version_index_claim (context, id, change);
+}
+
+//  How the sampler draws for the consumer.
+static void
+s_note_draws (consumer_t *consumer)
+{
+    sampler_t *sampler = consumer->kind->sampler;
+    consumer->follows = sampler_follows (sampler, consumer->sampler_job);
+    consumer->has_passes = sampler_has_passes (sampler, consumer->sampler_job);
+    sampler_on_skip (sampler, consumer->sampler_job, s_skip, consumer);
 }
 
 void
@@ -718,7 +742,7 @@ version_index_join (version_index_t *self, consumer_t *consumer)
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     version_set_t *kind = consumer->kind;
-    consumer->follows = sampler_follows (kind->sampler, consumer->sampler_job);
+    s_note_draws (consumer);
     consumer->drawing = false;
     consumer->open = NULL;
     memset (consumer->lost, 0, sizeof consumer->lost);
@@ -864,6 +888,25 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
     s_end_when_empty (kind);
 }
 
+//  For prepared_each.
+static void
+s_share_anew (void *context, version_t *version)
+{
+    const consumer_t *consumer = context;
+    if (version->class == consumer->kind->number)
+        s_share (consumer->kind, version);
+}
+
+//  A consumer that followed is of the other side now, and draws along passes.
+static void
+s_turn (consumer_t *consumer)
+{
+    version_index_t *self = consumer->kind->version_index;
+    s_note_draws (consumer);
+    if (self->tenant_count > 1)
+        prepared_each (self->prepared, s_share_anew, consumer);
+}
+
 void
 version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
 {
@@ -874,6 +917,8 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     self->beginning = true;
     sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
     self->beginning = false;
+    if (consumer->follows && !sampler_follows (sampler, consumer->sampler_job))
+        s_turn (consumer);
     if (consumer->kind->is_random)
         s_losses_forget (consumer);
     version_index_claim_all (consumer, +1);
@@ -907,13 +952,16 @@ s_new_version (const consumer_t *consumer, uint32_t id)
 {
     version_set_t *kind = consumer->kind;
     uint32_t draw = consumer->numbers? consumer->number: kind->is_random? s_next_draw (kind, id): 0;
+    uint64_t place = sampler_place (kind->sampler, consumer->sampler_job);
     uint32_t count = 0;
     sampler_prefetch (kind->sampler, id);
     for (const consumer_t *other = kind->consumers; other; other = other->next)
-        count += !other->drawing && other->follows == consumer->follows && s_wants (other, id);
+        count += !other->drawing && other->follows == consumer->follows && s_wants (other, id, place);
     kind->versions++;
-    return prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw,
+    version_t *version = prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw,
         kind->version_bytes, count);
+    version->drawn_at = place;
+    return version;
 }
 
 //  An indexed version that the consumer may use, a random one of several; NULL: none.  The two sides are

@@ -10,6 +10,9 @@
  *  versions should stay for jobs that will draw their samples soon.  A deterministic version serves each
  *  epoch, so to consumers of its set all samples are open.
  *
+ *  A consumer that draws along passes (sampler_has_passes) may use a version only until it comes past the place at
+ *  which that was drawn: what no consumer comes to any more may leave the cache first.
+ *
  *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the
  *  side of the consumer that schedules it; the versions of followers are the sampler's reusable versions.  A
  *  version's count in the cache is the number of consumers of its side that may use it.  The sides are apart
@@ -71,6 +74,7 @@ typedef struct consumer {
     uint32_t tenant;            //  owns the job
     //  the version index's
     bool follows;
+    bool has_passes;            //  it draws along passes (sampler.h)
     const uint64_t *open;       //  tier.c's: a bit for each sample that is open to it; NULL: all are.  The
                                 //  claims of a consumer that does not follow, or of a deterministic set, do
                                 //  not depend on it
@@ -198,16 +202,16 @@ enum { VERSION_INDEX_WINDOW_FIRST_BATCHES = 4, VERSION_INDEX_WINDOW_RELEASES_A_S
 //  How many samples a job may have drawn that its client has not released.  whole: the window in the end;
 //  released: samples so far.
 //
-//  Under `follow` a job's window begins with a few batches and grows by a sample for every few released.  If
+//  Under `follow` the window of a job that shares (it follows, or draws along passes) begins with a few batches and grows by a sample for every few released.  If
 //  a newcomer drew a whole window ahead of the others at once, its versions would be gone when the others
 //  need them, which costs up to a window of preparations; drawn gradually, others find them among the
 //  reusable versions (measured: bench/sampler_sim, --window).
 static inline uint64_t
-version_index_window (uint64_t whole, bool follows, uint32_t batch, uint64_t released)
+version_index_window (uint64_t whole, bool shares, uint32_t batch, uint64_t released)
 {
     uint64_t grown = (uint64_t) VERSION_INDEX_WINDOW_FIRST_BATCHES * batch
         + released / VERSION_INDEX_WINDOW_RELEASES_A_SAMPLE;
-    return follows && grown < whole? grown: whole;
+    return shares && grown < whole? grown: whole;
 }
 
 #endif

@@ -37,8 +37,8 @@ s_window (const job_t *job)
 {
     uint32_t slots = job->draw.used_slots + job->delivery.free_places;
     uint64_t whole = (uint64_t) (slots < job->asked.slots? slots: job->asked.slots) * job->asked.batch_size;
-    uint64_t window = version_index_window (whole, job->consumer.follows, job->asked.batch_size,
-        job->delivery.released * job->asked.batch_size)
+    uint64_t window = version_index_window (whole, job->consumer.follows || job->consumer.has_passes,
+        job->asked.batch_size, job->delivery.released * job->asked.batch_size)
         + (uint64_t) job->delivery.in_hand * job->asked.batch_size;
     return window < whole? window: whole;
 }

@@ -1,0 +1,419 @@
+#include "passes.h"
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include "permutation.h"
+#include "sampler.h"
+#include "xalloc.h"
+
+enum {
+    PASSES_MAGIC = 0x9a55e5,
+    ORDERS = 16,                //  orders of passes that are kept: jobs are in a few at a time
+    TRIES = 256,                //  proposals for a sample to be drawn alone
+    //  A job this far off, as a part of what it has and some samples more, begins anew from the clock.
+    FAR_PART = 8, FAR_LEAST = 128,
+    NO_ID = 0xffffffff
+};
+
+//  What a job that is one sample off takes more or fewer of, as a part: it is back in some dozen draws.
+#define CORRECTION 0.03
+
+typedef enum { COIN_KEEP, COIN_TAKE } coin_t;
+
+typedef struct {
+    uint64_t pass;              //  0: none
+    permutation_t order;
+} order_t;
+
+//  A job's epoch, or what is left of it.
+typedef struct {
+    history_t *history;
+    void (*skip) (void *context, uint32_t id, int change);
+    void *context;
+    uint64_t cursor, end;       //  places
+    uint64_t first, last;       //  passes
+    uint32_t from, to;          //  where the epoch begins in the first pass, and ends in the last one
+    double keep, keep_absent;   //  the chance to be kept for the last pass: with a place there, and without
+    double take;                //  the chance of what has a place in the first pass and is not kept
+    double alone, alone_last;   //  the part of the first pass's draws, and of the last one's, that are alone
+    uint32_t tail_age;          //  ages from here on are those of samples that came in the first pass already
+    uint64_t tail;              //  what remained when the cursor came to the last pass
+    double pace;                //  places that the clock moves for each of the job's draws; 0: not known yet
+    double clock_then;          //  when the pace began to be measured,
+    uint64_t drawn;             //  draws since
+    uint64_t size;              //  of the data, as it counts among the samples of all jobs
+    uint32_t picked;            //  NO_ID: nothing
+    uint64_t picked_place, place;
+} plan_t;
+
+struct passes {
+    uint32_t magic;
+    //  Set at birth.
+    uint32_t sample_count;
+    uint64_t seed;
+    //  Owner only.
+    order_t orders [ORDERS];    //  of pass p: at p % ORDERS
+    double clock;               //  a place
+    uint64_t samples;           //  of all jobs' epochs
+    uint32_t jobs;
+    plan_t *plans [SAMPLER_JOBS_MAX];           //  NULL: not here
+};
+
+passes_t *
+passes_new (uint32_t sample_count, uint64_t seed)
+{
+    passes_t *self = xalloc_jobs (calloc (1, sizeof *self));
+    self->magic = PASSES_MAGIC;
+    self->sample_count = sample_count;
+    self->seed = seed;
+    self->clock = sample_count;
+    return self;
+}
+
+void
+passes_destroy (passes_t **self_p)
+{
+    passes_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == PASSES_MAGIC);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        free (self->plans [job]);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+bool
+passes_has (const passes_t *self, uint32_t job)
+{
+    return self->plans [job] != NULL;
+}
+
+uint32_t
+passes_jobs (const passes_t *self)
+{
+    return self->jobs;
+}
+
+uint64_t
+passes_place (const passes_t *self, uint32_t job)
+{
+    return self->plans [job]->place;
+}
+
+bool
+passes_comes (const passes_t *self, uint32_t job, uint64_t place)
+{
+    return self->plans [job]->cursor <= place;
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Passes and coins
+
+static const permutation_t *
+s_order (passes_t *self, uint64_t pass)
+{
+    order_t *order = &self->orders [pass % ORDERS];
+    if (order->pass != pass)
+        *order = (order_t) { pass, permutation_new (self->seed, pass, self->sample_count) };
+    return &order->order;
+}
+
+static uint32_t
+s_position (passes_t *self, uint64_t pass, uint32_t id)
+{
+    return permutation_position (s_order (self, pass), id);
+}
+
+//  Falls with this chance, for all jobs alike; the same coin falls with a smaller chance only where it falls
+//  with a greater one.
+static bool
+s_falls (const passes_t *self, coin_t coin, uint64_t pass, uint32_t id, double chance)
+{
+    uint64_t bits = random_mix (random_mix (random_mix (self->seed + coin) ^ pass) ^ id);
+    return (double) (bits >> 11) * 0x1p-53 < chance;
+}
+
+//  Whether the sample is kept for the last pass.
+static bool
+s_is_kept (passes_t *self, const plan_t *plan, uint32_t id, double more)
+{
+    if (plan->to == 0 && plan->keep_absent == 0)
+        return false;
+    bool is_there = s_position (self, plan->last, id) < plan->to;
+    return s_falls (self, COIN_KEEP, plan->last, id, is_there? plan->keep * more: plan->keep_absent);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  An epoch's plan
+
+//  Of the average job, which has PASSES_EPOCH passes an epoch.
+static double
+s_usual_pace (const passes_t *self)
+{
+    return (double) PASSES_EPOCH * self->sample_count * self->jobs / (double) self->samples;
+}
+
+//  For all that remains.  tail: what part of it came in the first pass already, in the epoch before.
+static void
+s_plan (passes_t *self, plan_t *plan, double tail)
+{
+    uint32_t samples = self->sample_count;
+    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double length = fmax (1, round ((double) history_remaining (plan->history) * pace));
+    plan->end = plan->cursor + (uint64_t) length;
+    plan->first = plan->cursor / samples;
+    plan->last = plan->end / samples;
+    plan->from = (uint32_t) (plan->cursor % samples);
+    plan->to = (uint32_t) (plan->end % samples);
+    plan->tail = 0;
+    plan->tail_age = HISTORY_AGES;
+    plan->keep = plan->keep_absent = plan->alone = 0;
+    plan->take = 1;
+    length /= samples;
+    plan->alone_last = fmax (0, 1 - length);
+    if (plan->first == plan->last)
+        return;
+    double rest = 1 - (double) plan->from / samples, part = (double) plan->to / samples;
+    plan->keep = fmin (1, 1 / length);
+    plan->keep_absent = length < 1? (part / length - part) / (1 - part): 0;
+    uint64_t whole = plan->last - plan->first - 1;
+    if (whole == 0) {
+        plan->alone = 1 - rest;
+        return;
+    }
+    plan->tail_age = (uint32_t) lround ((1 - tail) * HISTORY_AGES);
+    plan->alone = 1 - (double) plan->tail_age / HISTORY_AGES;
+    plan->take = (1 - tail) / (rest + (double) whole);
+}
+
+static void
+s_measure_pace (const passes_t *self, plan_t *plan)
+{
+    if (plan->drawn > 0)
+        plan->pace = (self->clock - plan->clock_then) / (double) plan->drawn;
+    plan->clock_then = self->clock;
+    plan->drawn = 0;
+}
+
+//  A job that is behind goes on from the clock.
+static void
+s_catch_up (const passes_t *self, plan_t *plan)
+{
+    uint64_t clock = (uint64_t) self->clock;
+    plan->cursor = plan->cursor < clock? clock: plan->cursor;
+    plan->picked = NO_ID;
+}
+
+static void
+s_count_size (passes_t *self, plan_t *plan)
+{
+    self->samples -= plan->size;
+    plan->size = history_size (plan->history);
+    self->samples += plan->size;
+}
+
+void
+passes_join (passes_t *self, uint32_t job, history_t *history)
+{
+    assert (self->magic == PASSES_MAGIC);
+    assert (!self->plans [job]);
+    plan_t *plan = self->plans [job] = xalloc_jobs (calloc (1, sizeof *plan));
+    plan->history = history;
+    self->jobs++;
+    s_count_size (self, plan);
+    s_measure_pace (self, plan);
+    s_catch_up (self, plan);
+    s_plan (self, plan, 0);
+}
+
+void
+passes_leave (passes_t *self, uint32_t job)
+{
+    assert (self->magic == PASSES_MAGIC);
+    assert (self->plans [job]);
+    self->jobs--;
+    self->samples -= self->plans [job]->size;
+    free (self->plans [job]);
+    self->plans [job] = NULL;
+}
+
+void
+passes_on_skip (passes_t *self, uint32_t job, void (*skip) (void *context, uint32_t id, int change),
+    void *context)
+{
+    assert (self->plans [job]);
+    self->plans [job]->skip = skip;
+    self->plans [job]->context = context;
+}
+
+void
+passes_epoch_begin (passes_t *self, uint32_t job)
+{
+    assert (self->magic == PASSES_MAGIC);
+    plan_t *plan = self->plans [job];
+    double tail = (double) plan->tail / (double) plan->size;
+    s_count_size (self, plan);
+    s_measure_pace (self, plan);
+    s_catch_up (self, plan);
+    bool has_tail = plan->cursor / self->sample_count == plan->last;
+    s_plan (self, plan, has_tail? tail: 0);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Draws
+
+//  Whether a sample that remains is drawn alone, if any is where the cursor is.
+static bool
+s_may_come_alone (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id)
+{
+    if (pass == plan->last) {
+        uint32_t position = s_position (self, pass, id);
+        return position >= plan->to || (pass == plan->first && position < plan->from);
+    }
+    uint32_t age = history_age (plan->history, id);
+    bool has_gone = plan->last - plan->first > 1? age >= plan->tail_age && age < HISTORY_AGES:
+        s_position (self, pass, id) < plan->from;
+    return has_gone && !s_is_kept (self, plan, id, 1);
+}
+
+static uint32_t
+s_pick_alone (passes_t *self, const plan_t *plan, uint64_t pass, random_t *random)
+{
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint32_t id = history_propose (plan->history, random);
+        if (s_may_come_alone (self, plan, pass, id))
+            return id;
+    }
+    return NO_ID;
+}
+
+//  Whether a sample that remains is taken at its place in this pass.  fewer: 1 for a job that is where the
+//  clock is.
+static bool
+s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double fewer)
+{
+    if (pass == plan->last)
+        return true;
+    bool is_whole = pass > plan->first;
+    if (s_is_kept (self, plan, id, is_whole? 2 - fewer: 1))
+        return false;
+    if (is_whole && pass + 1 == plan->last)
+        return true;
+    double chance = is_whole? 1 / (double) (plan->last - pass): plan->take;
+    return chance >= 1 || s_falls (self, COIN_TAKE, pass, id, chance * fewer);
+}
+
+static void
+s_tell (const plan_t *plan, uint32_t id, int change)
+{
+    if (plan->skip)
+        plan->skip (plan->context, id, change);
+}
+
+static double
+s_behind (const passes_t *self, const plan_t *plan)
+{
+    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    return (self->clock - (double) plan->cursor) / pace;
+}
+
+static void
+s_begin_anew_if_far (passes_t *self, plan_t *plan)
+{
+    uint64_t far = history_size (plan->history) / FAR_PART + FAR_LEAST;
+    if (fabs (s_behind (self, plan)) < (double) far || plan->drawn < far / 2)
+        return;
+    s_tell (plan, PASSES_ALL, -1);
+    s_measure_pace (self, plan);
+    s_catch_up (self, plan);
+    s_plan (self, plan, 0);
+    s_tell (plan, PASSES_ALL, +1);
+}
+
+//  Walks to the next sample that is taken at its place.
+static uint32_t
+s_walk (passes_t *self, plan_t *plan, double fewer)
+{
+    for (; plan->cursor < plan->end; plan->cursor++) {
+        uint64_t pass = plan->cursor / self->sample_count;
+        uint32_t id = permutation_at (s_order (self, pass), (uint32_t) (plan->cursor % self->sample_count));
+        if (!history_needs (plan->history, id))
+            continue;
+        if (s_takes (self, plan, pass, id, fewer))
+            return id;
+        s_tell (plan, id, -1);
+        plan->cursor++;
+        s_tell (plan, id, +1);
+        plan->cursor--;
+    }
+    return NO_ID;
+}
+
+uint32_t
+passes_pick (passes_t *self, uint32_t job, random_t *random)
+{
+    assert (self->magic == PASSES_MAGIC);
+    plan_t *plan = self->plans [job];
+    if (plan->picked != NO_ID && history_needs (plan->history, plan->picked))
+        return plan->picked;
+    s_begin_anew_if_far (self, plan);
+    double fewer = fmin (2, fmax (0, 1 - CORRECTION * s_behind (self, plan)));
+    uint64_t pass = plan->cursor / self->sample_count;
+    bool is_whole = pass > plan->first && pass < plan->last;
+    double alone = is_whole? 0: pass == plan->last? plan->alone_last: plan->alone;
+    if (pass < plan->last && plan->last - plan->first == 1)
+        alone *= fewer;
+    plan->picked = NO_ID;
+    plan->picked_place = PASSES_NO_PLACE;
+    //  From a random number of its own, which equal jobs have in common.
+    random_t own = random_from_seed (random_mix (self->seed ^ plan->cursor) ^ history_remaining (plan->history));
+    if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
+        plan->picked = s_pick_alone (self, plan, pass, &own);
+    if (plan->picked == NO_ID) {
+        plan->picked = s_walk (self, plan, fewer);
+        plan->picked_place = plan->cursor;
+    }
+    //  The epoch is longer than was expected.
+    if (plan->picked == NO_ID) {
+        plan->picked = history_propose (plan->history, random);
+        plan->picked_place = PASSES_NO_PLACE;
+    }
+    return plan->picked;
+}
+
+void
+passes_draw (passes_t *self, uint32_t job, uint32_t id)
+{
+    assert (self->magic == PASSES_MAGIC);
+    plan_t *plan = self->plans [job];
+    bool was_picked = id == plan->picked;
+    plan->place = was_picked? plan->picked_place: PASSES_NO_PLACE;
+    if (plan->tail == 0 && plan->cursor / self->sample_count == plan->last)
+        plan->tail = history_remaining (plan->history) + 1;
+    if (was_picked && plan->place != PASSES_NO_PLACE)
+        plan->cursor++;
+    plan->picked = NO_ID;
+    plan->drawn++;
+    self->clock += (double) PASSES_EPOCH * self->sample_count / (double) self->samples;
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Invariants
+
+void
+passes_check (const passes_t *self)
+{
+    assert (self->magic == PASSES_MAGIC);
+    uint32_t jobs = 0;
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++) {
+        const plan_t *plan = self->plans [job];
+        if (!plan)
+            continue;
+        jobs++;
+        assert (plan->first <= plan->last && plan->cursor <= plan->end + 1);            //  P2
+        assert (plan->cursor >= plan->first * self->sample_count + plan->from);         //  P2
+    }
+    assert (jobs == self->jobs);
+}
