@@ -10,8 +10,9 @@ enum {
     PASSES_MAGIC = 0x9a55e5,
     ORDERS = 16,                //  orders of passes that are kept: jobs are in a few at a time
     TRIES = 256,                //  proposals for a sample to be drawn alone
-    //  A job this far off, as a part of what it has and some samples more, begins anew from the clock.
-    FAR_PART = 8, FAR_LEAST = 128,
+    //  How many draws off an epoch's end is expected until there is a new plan: this part of the data, and more.
+    OFF_PART = 16, OFF_LEAST = 64,
+    MEASURED_PART = 4,          //  of the data, are drawn until that is looked at; a newcomer's pace is not known
     NO_ID = 0xffffffff
 };
 
@@ -37,10 +38,15 @@ typedef struct {
     double take;                //  the chance of what has a place in the first pass and is not kept
     double alone, alone_last;   //  the part of the first pass's draws, and of the last one's, that are alone
     uint32_t tail_age;          //  ages from here on are those of samples that came in the first pass already
+    double tail_part;           //  of the data, are those
     uint64_t tail;              //  what remained when the cursor came to the last pass
-    double pace;                //  places that the clock moves for each of the job's draws; 0: not known yet
-    double clock_then;          //  when the pace began to be measured,
-    uint64_t drawn;             //  draws since
+    //  Places that the clock moves for each of the job's draws; 0: not known yet.  A job may draw many at a time,
+    //  so clocks are compared where it draws after others have.
+    double pace;
+    double clock_then, clock_now;               //  when the measuring began (0: not yet); when others had last drawn,
+    uint64_t drawn, drawn_now;                  //  and the draws since, and till then
+    double clock_left;                          //  after the job's last draw
+    bool is_first;                              //  it is the job's first epoch here
     uint64_t size;              //  of the data, as it counts among the samples of all jobs
     uint32_t picked;            //  NO_ID: nothing
     uint64_t picked_place, place;
@@ -161,17 +167,19 @@ s_plan (passes_t *self, plan_t *plan, double tail)
 {
     uint32_t samples = self->sample_count;
     double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
-    double length = fmax (1, round ((double) history_remaining (plan->history) * pace));
-    plan->end = plan->cursor + (uint64_t) length;
+    //  Where the clock will be then: a job that is ahead is so no more when its epoch ends.
+    uint64_t end = (uint64_t) (self->clock + (double) history_remaining (plan->history) * pace);
+    plan->end = end > plan->cursor? end: plan->cursor + 1;
     plan->first = plan->cursor / samples;
     plan->last = plan->end / samples;
     plan->from = (uint32_t) (plan->cursor % samples);
     plan->to = (uint32_t) (plan->end % samples);
     plan->tail = 0;
+    plan->tail_part = tail;
     plan->tail_age = HISTORY_AGES;
     plan->keep = plan->keep_absent = plan->alone = 0;
     plan->take = 1;
-    length /= samples;
+    double length = (double) (plan->end - plan->cursor) / samples;
     plan->alone_last = fmax (0, 1 - length);
     if (plan->first == plan->last)
         return;
@@ -188,13 +196,12 @@ s_plan (passes_t *self, plan_t *plan, double tail)
     plan->take = (1 - tail) / (rest + (double) whole);
 }
 
+//  Since measuring began.
 static void
-s_measure_pace (const passes_t *self, plan_t *plan)
+s_measure_pace (plan_t *plan)
 {
-    if (plan->drawn > 0)
-        plan->pace = (self->clock - plan->clock_then) / (double) plan->drawn;
-    plan->clock_then = self->clock;
-    plan->drawn = 0;
+    if (plan->drawn_now > 0)
+        plan->pace = (plan->clock_now - plan->clock_then) / (double) plan->drawn_now;
 }
 
 //  A job that is behind goes on from the clock.
@@ -221,9 +228,9 @@ passes_join (passes_t *self, uint32_t job, history_t *history)
     assert (!self->plans [job]);
     plan_t *plan = self->plans [job] = xalloc_jobs (calloc (1, sizeof *plan));
     plan->history = history;
+    plan->is_first = true;
     self->jobs++;
     s_count_size (self, plan);
-    s_measure_pace (self, plan);
     s_catch_up (self, plan);
     s_plan (self, plan, 0);
 }
@@ -255,7 +262,11 @@ passes_epoch_begin (passes_t *self, uint32_t job)
     plan_t *plan = self->plans [job];
     double tail = (double) plan->tail / (double) plan->size;
     s_count_size (self, plan);
-    s_measure_pace (self, plan);
+    s_measure_pace (plan);
+    plan->clock_then = plan->clock_now;
+    plan->drawn -= plan->drawn_now;
+    plan->drawn_now = 0;
+    plan->is_first = false;
     s_catch_up (self, plan);
     bool has_tail = plan->cursor / self->sample_count == plan->last;
     s_plan (self, plan, has_tail? tail: 0);
@@ -289,17 +300,17 @@ s_pick_alone (passes_t *self, const plan_t *plan, uint64_t pass, random_t *rando
     return NO_ID;
 }
 
-//  Whether a sample that remains is taken at its place in this pass.  fewer: 1 for a job that is where the
-//  clock is.
+//  Whether a sample that remains is taken at its place in this pass.
 static bool
 s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double fewer)
 {
     if (pass == plan->last)
         return true;
     bool is_whole = pass > plan->first;
-    if (s_is_kept (self, plan, id, is_whole? 2 - fewer: 1))
+    bool is_next = pass + 1 == plan->last;
+    if (s_is_kept (self, plan, id, is_next? 2 - fewer: 1))
         return false;
-    if (is_whole && pass + 1 == plan->last)
+    if (is_whole && is_next)
         return true;
     double chance = is_whole? 1 / (double) (plan->last - pass): plan->take;
     return chance >= 1 || s_falls (self, COIN_TAKE, pass, id, chance * fewer);
@@ -319,29 +330,51 @@ s_behind (const passes_t *self, const plan_t *plan)
     return (self->clock - (double) plan->cursor) / pace;
 }
 
-static void
-s_begin_anew_if_far (passes_t *self, plan_t *plan)
+//  How much more or less of what it may take or leave: 1 for a job that is where the clock is.
+static double
+s_fewer (const passes_t *self, const plan_t *plan)
 {
-    uint64_t far = history_size (plan->history) / FAR_PART + FAR_LEAST;
-    if (fabs (s_behind (self, plan)) < (double) far || plan->drawn < far / 2)
+    return fmin (2, fmax (0, 1 - CORRECTION * s_behind (self, plan)));
+}
+
+//  The pace has changed, or was not known yet, or the job stood still: the epoch will not end where it was
+//  expected to.
+static void
+s_plan_anew_if_off (passes_t *self, plan_t *plan)
+{
+    if (self->clock == plan->clock_left)
+        return;
+    //  A newcomer draws its first batches at once.
+    if (plan->clock_then == 0) {
+        plan->clock_then = self->clock;
+        plan->drawn = 0;
+    }
+    plan->clock_now = self->clock;
+    plan->drawn_now = plan->drawn;
+    if (plan->drawn < (plan->is_first? 0: plan->size / MEASURED_PART) + 2 * OFF_LEAST)
+        return;
+    double pace = (plan->clock_now - plan->clock_then) / (double) plan->drawn;
+    double end = self->clock + (double) history_remaining (plan->history) * pace;
+    if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
     s_tell (plan, PASSES_ALL, -1);
-    s_measure_pace (self, plan);
+    s_measure_pace (plan);
     s_catch_up (self, plan);
-    s_plan (self, plan, 0);
+    bool has_tail = plan->cursor / self->sample_count == plan->first;
+    s_plan (self, plan, has_tail? plan->tail_part: 0);
     s_tell (plan, PASSES_ALL, +1);
 }
 
 //  Walks to the next sample that is taken at its place.
 static uint32_t
-s_walk (passes_t *self, plan_t *plan, double fewer)
+s_walk (passes_t *self, plan_t *plan)
 {
     for (; plan->cursor < plan->end; plan->cursor++) {
         uint64_t pass = plan->cursor / self->sample_count;
         uint32_t id = permutation_at (s_order (self, pass), (uint32_t) (plan->cursor % self->sample_count));
         if (!history_needs (plan->history, id))
             continue;
-        if (s_takes (self, plan, pass, id, fewer))
+        if (s_takes (self, plan, pass, id, s_fewer (self, plan)))
             return id;
         s_tell (plan, id, -1);
         plan->cursor++;
@@ -358,13 +391,12 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     plan_t *plan = self->plans [job];
     if (plan->picked != NO_ID && history_needs (plan->history, plan->picked))
         return plan->picked;
-    s_begin_anew_if_far (self, plan);
-    double fewer = fmin (2, fmax (0, 1 - CORRECTION * s_behind (self, plan)));
+    s_plan_anew_if_off (self, plan);
     uint64_t pass = plan->cursor / self->sample_count;
     bool is_whole = pass > plan->first && pass < plan->last;
     double alone = is_whole? 0: pass == plan->last? plan->alone_last: plan->alone;
     if (pass < plan->last && plan->last - plan->first == 1)
-        alone *= fewer;
+        alone *= s_fewer (self, plan);
     plan->picked = NO_ID;
     plan->picked_place = PASSES_NO_PLACE;
     //  From a random number of its own, which equal jobs have in common.
@@ -372,7 +404,7 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
         plan->picked = s_pick_alone (self, plan, pass, &own);
     if (plan->picked == NO_ID) {
-        plan->picked = s_walk (self, plan, fewer);
+        plan->picked = s_walk (self, plan);
         plan->picked_place = plan->cursor;
     }
     //  The epoch is longer than was expected.
@@ -396,7 +428,7 @@ passes_draw (passes_t *self, uint32_t job, uint32_t id)
         plan->cursor++;
     plan->picked = NO_ID;
     plan->drawn++;
-    self->clock += (double) PASSES_EPOCH * self->sample_count / (double) self->samples;
+    plan->clock_left = self->clock += (double) PASSES_EPOCH * self->sample_count / (double) self->samples;
 }
 
 //  ------------------------------------------------------------------------------------------------
