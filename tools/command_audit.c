@@ -27,7 +27,7 @@ enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024
 typedef struct {
     uint64_t samples;
     const char *groups;         //  NULL: none
-    bool ranks, json;
+    bool held, ranks, json;
     char **paths;
     size_t path_count;
 } arguments_t;
@@ -42,6 +42,9 @@ static const option_row_t s_rows [] = {
     { "groups", "PATH", OPTION_AT (arguments_t, groups),
         "also test whether a group's samples come early or late: PATH is a pack, then its\n"
         "chunks are the groups; or a file with a line for each sample, `ID GROUP`" },
+    { "held", NULL, OPTION_AT (arguments_t, held),
+        "the FILEs are jobs on different data: also test of each whether the samples that another\n"
+        "one holds, that many hold or that fast ones hold come early or late" },
     { "ranks", NULL, OPTION_AT (arguments_t, ranks),
         "the FILEs are the ranks of one job, those of all nodes: judges their epochs together,\n"
         "each rank's own order, and whether samples come to all ranks alike" },
@@ -49,7 +52,7 @@ static const option_row_t s_rows [] = {
 };
 
 static const option_table_t s_table = { "tureen audit", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
-    "Usage: tureen audit [--samples N] [--groups PATH] [--ranks] [--json] FILE...\n"
+    "Usage: tureen audit [--samples N] [--groups PATH] [--held] [--ranks] [--json] FILE...\n"
     "Says whether recorded epochs are what training assumes: each sample once, in an order that is a\n"
     "shuffle, and that the epochs before do not tell.\n"
     "\n"
@@ -357,6 +360,8 @@ s_run (const arguments_t *arguments)
             audit_set_groups (audit, &grouping.members, grouping.count, (const char *const *) grouping.names,
                 grouping.group_count);
     }
+    if (fine && arguments->held)
+        audit_test_held (audit);
     for (size_t index = 0; fine && index < arguments->path_count; index++)
         fine = s_read_file (audit, arguments->paths [index]);
     if (fine && arguments->ranks && audit_join (audit))

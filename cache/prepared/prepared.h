@@ -77,11 +77,11 @@ typedef struct version {
     uint64_t maker;                             //  the job that it was scheduled for; 0: no job has got it
                                                 //  yet
     uint32_t jobs;                              //  that used it, each once
+    uint32_t record;                            //  its record (server/broker/model/sharing.h), if the
+                                                //  record's birth is record_birth
     uint64_t served, told;                      //  a bit for each tenant with a job that used it; and for
                                                 //  each with several such jobs, already counted
-    uint32_t record;                            //  its record (server/broker/model/sharing.h), if the
-                                                //  record's birth is
-    uint64_t record_birth;                      //  this
+    uint64_t record_birth;
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
     void *waiting;                              //  the rows that wait for it
     uint64_t payers;                            //  tenants charged for the worker's time; 0: no worker has it

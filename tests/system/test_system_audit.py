@@ -240,6 +240,33 @@ class Command(unittest.TestCase):
         self.assertEqual([(fault["kind"], fault["epoch"]) for fault in result["faults"]], [("group", None)])
         self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place "
                       "in an epoch 0.6", result["faults"][0]["message"])
+
+    def test_what_another_job_holds_that_comes_late(self):
+        random = harness.seeded(self.id())
+        data = [sorted(random.sample(range(500), 250)) for _ in range(3)]
+        paths = []
+        for number, ids in enumerate(data):
+            lines = []
+            for epoch in range(20):
+                order = random.sample(ids, len(ids))
+                #  The first job gets most of what the second one holds in the second half.
+                for place in range(125):
+                    if number == 0 and order[place] in data[1] and random.random() < 0.7:
+                        other = random.randrange(125, 250)
+                        order[place], order[other] = order[other], order[place]
+                lines.append("%d: %s" % (epoch, " ".join(map(str, order))))
+            paths.append(self.file("job%d" % number, "\n".join(lines + [""]).encode()))
+        self.assertEqual(audit(*paths)[0], 0)
+        status, result, errors = audit("--held", *paths)
+        self.assertEqual((status, errors), (1, ""))
+        self.assertEqual({(fault["kind"], fault["file"]) for fault in result["faults"]}, {("group", paths[0])})
+        self.assertTrue(any("the samples that %s holds too come later than others, over 20 epochs together" % paths[1]
+                            in fault["message"] for fault in result["faults"]), result["faults"])
+        #  With one file nothing is held by another, and that is said.
+        status, result, errors = audit("--held", paths[1])
+        self.assertEqual((status, errors), (0, ""))
+        self.assertIn("not tested: where samples come that other jobs hold", result["notes"][0]["message"])
+
     def test_what_is_no_file_is_told_by_every_command(self):
         """And at once: the fifo has no writer."""
         fifo = os.path.join(self.folder, "fifo")

@@ -149,6 +149,14 @@ audit_set_groups (audit_t *self, audit_member_t **members_p, size_t count, const
     *members_p = NULL;
 }
 
+void
+audit_test_held (audit_t *self)
+{
+    s_check_magic (self);
+    assert (!self->has_run);
+    self->record.tests_held = true;
+}
+
 //  --------------------------------------------------------------------------
 //  Joining
 

@@ -369,9 +369,17 @@ s_say_jobs (draft_t *self, const record_t *record, const trial_t *trial)
 static void
 s_say_group (draft_t *self, const record_t *record, const trial_t *trial)
 {
-    s_say (self, "the samples of group '%.100s' come %s than others, over %zu epochs together",
-        record->group_names [trial->group], trial->value < trial->expected? "earlier": "later",
-        trial->epochs);
+    size_t held = trial->group - record->group_count;
+    s_say (self, "the samples ");
+    if (trial->group < record->group_count)
+        s_say (self, "of group '%.100s'", record->group_names [trial->group]);
+    else
+    if (held < record->job_count)
+        s_say (self, "that %.100s holds too", record->jobs [held].shown.name);
+    else
+        s_say (self, "that %s jobs hold too", held == record->job_count? "many": "fast");
+    s_say (self, " come %s than others, over %zu epochs together",
+        trial->value < trial->expected? "earlier": "later", trial->epochs);
     s_say_figure (self, "mean place in an epoch", trial);
 }
 
@@ -630,6 +638,12 @@ s_note_untested (record_t *record, size_t job_index)
         s_say (&draft, "%swhere groups come: that needs two finished epochs of different order, of %d "
             "samples or more, some of them in a group and some not", few? "; and ": "not tested: ",
             AUDIT_GROUPS_LEAST);
+        few++;
+    }
+    if (record->tests_held && !record->jobs [job_index].is_held) {
+        s_say (&draft, "%swhere samples come that other jobs hold: that needs another file, two finished epochs of "
+            "different order, of %d samples or more, and data that are not all held alike",
+            few? "; and ": "not tested: ", AUDIT_GROUPS_LEAST);
         few++;
     }
     if (shown->parts)

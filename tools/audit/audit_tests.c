@@ -577,6 +577,7 @@ typedef struct {
 typedef struct {
     record_t *record;
     size_t job;
+    size_t first, count;        //  the number of groups [0]; how many there are
     group_t *groups;
     uint32_t *group_of;         //  by rank in the universe; AUDIT_NONE
     double step;                //  the longest between two places
@@ -626,7 +627,7 @@ s_see_epoch (grouping_t *self, const epoch_t *epoch)
         self->groups [group].count++;
         self->groups [group].sum += ((double) place + 0.5) / samples;
     }
-    for (size_t group = 0; group < self->record->group_count; group++)
+    for (size_t group = 0; group < self->count; group++)
         s_end_epoch (&self->groups [group], samples);
     self->step = fmax (self->step, 1 / samples);
 }
@@ -643,13 +644,13 @@ s_p_by_epochs (const group_t *group)
 static void
 s_try_groups (grouping_t *self)
 {
-    for (size_t index = 0; index < self->record->group_count; index++) {
+    for (size_t index = 0; index < self->count; index++) {
         const group_t *group = &self->groups [index];
         if (group->epochs < GROUP_EPOCHS_LEAST)
             continue;
         trial_t trial = s_trial (self->job, AUDIT_GROUP, LOOK_GROUP, NULL, NULL);
         trial.made.pooled = true;
-        trial.group = index;
+        trial.group = self->first + index;
         trial.epochs = group->epochs;
         trial.value = group->places / (double) group->all;
         trial.expected = 0.5;
@@ -657,8 +658,29 @@ s_try_groups (grouping_t *self)
         trial.made.p = fmax (chance_places (group->off, group->variance, self->step),
             s_p_by_epochs (group));
         s_push_trial (self->record, &trial);
-        self->record->jobs [self->job].is_grouped = true;
+        *(self->first < self->record->group_count? &self->record->jobs [self->job].is_grouped:
+            &self->record->jobs [self->job].is_held) = true;
     }
+}
+
+static void
+s_see_groups (grouping_t *self)
+{
+    const job_t *job = &self->record->jobs [self->job];
+    for (size_t index = 0; index < job->count; index++) {
+        const epoch_t *epoch = &job->epochs [index];
+        //  An order that is found again would count twice.
+        if (epoch->finished && epoch->same == AUDIT_KINDS && epoch->count >= AUDIT_GROUPS_LEAST)
+            s_see_epoch (self, epoch);
+    }
+    s_try_groups (self);
+}
+
+static int
+s_compare_reals (const void *one, const void *other)
+{
+    double a = *(const double *) one, b = *(const double *) other;
+    return (a > b) - (a < b);
 }
 
 static void
@@ -667,22 +689,82 @@ s_compare_groups (record_t *self, size_t job_index)
     const job_t *job = &self->jobs [job_index];
     if (!self->members || job->universe_count < AUDIT_GROUPS_LEAST)
         return;
-    grouping_t grouping = { .record = self, .job = job_index };
+    grouping_t grouping = { .record = self, .job = job_index, .count = self->group_count };
     grouping.groups = calloc (self->group_count, sizeof *grouping.groups);
     grouping.group_of = calloc (job->universe_count, sizeof *grouping.group_of);
     if (grouping.groups && grouping.group_of) {
         s_find_groups (&grouping, job);
-        for (size_t index = 0; index < job->count; index++) {
-            const epoch_t *epoch = &job->epochs [index];
-            //  An order that is found again would count twice.
-            if (epoch->finished && epoch->same == AUDIT_KINDS && epoch->count >= AUDIT_GROUPS_LEAST)
-                s_see_epoch (&grouping, epoch);
-        }
-        s_try_groups (&grouping);
+        s_see_groups (&grouping);
     }
     else
         self->out_of_memory = true;
     free (grouping.groups);
+    free (grouping.group_of);
+}
+
+//  Of each of the job's samples, what the other job's weight adds if it holds it.
+static void
+s_add_held (const job_t *job, const job_t *other, double weight, double *held)
+{
+    for (size_t rank = 0, next = 0; rank < job->universe_count; rank++) {
+        while (next < other->universe_count && other->universe [next] < job->universe [rank])
+            next++;
+        held [rank] += next < other->universe_count && other->universe [next] == job->universe [rank]? weight: 0;
+    }
+}
+
+//  The samples of which more is held than of half of them are the group of this number.
+static void
+s_compare_held_group (grouping_t *self, const double *held, double *sorted, size_t number)
+{
+    const job_t *job = &self->record->jobs [self->job];
+    memcpy (sorted, held, job->universe_count * sizeof *held);
+    qsort (sorted, job->universe_count, sizeof *sorted, s_compare_reals);
+    double least = sorted [0], middle = sorted [(job->universe_count - 1) / 2];
+    double bound = middle < sorted [job->universe_count - 1]? middle: least;
+    for (size_t rank = 0; rank < job->universe_count; rank++)
+        self->group_of [rank] = held [rank] > bound? 0: AUDIT_NONE;
+    *self->groups = (group_t) { .count = 0 };
+    self->first = self->record->group_count + number;
+    s_see_groups (self);
+}
+
+static size_t
+s_finished (const job_t *job)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < job->count; index++)
+        count += job->epochs [index].finished;
+    return count;
+}
+
+static void
+s_compare_held (record_t *self, size_t job_index)
+{
+    const job_t *job = &self->jobs [job_index];
+    if (job->universe_count < AUDIT_GROUPS_LEAST)
+        return;
+    grouping_t grouping = { .record = self, .job = job_index, .count = 1 };
+    group_t group;
+    grouping.groups = &group;
+    grouping.group_of = calloc (job->universe_count, sizeof *grouping.group_of);
+    double *held = calloc (4 * job->universe_count, sizeof *held), *many = held + job->universe_count,
+        *fast = many + job->universe_count, *sorted = fast + job->universe_count;
+    self->out_of_memory |= !grouping.group_of || !held;
+    for (size_t other = 0; !self->out_of_memory && other < self->job_count; other++) {
+        if (other == job_index)
+            continue;
+        memset (held, 0, job->universe_count * sizeof *held);
+        s_add_held (job, &self->jobs [other], 1, held);
+        s_add_held (job, &self->jobs [other], 1, many);
+        s_add_held (job, &self->jobs [other], (double) s_finished (&self->jobs [other]), fast);
+        s_compare_held_group (&grouping, held, sorted, other);
+    }
+    if (!self->out_of_memory && self->job_count > 2) {
+        s_compare_held_group (&grouping, many, sorted, self->job_count);
+        s_compare_held_group (&grouping, fast, sorted, self->job_count + 1);
+    }
+    free (held);
     free (grouping.group_of);
 }
 
@@ -1183,6 +1265,8 @@ audit_tests_jobs (record_t *self)
     for (size_t job = 0; !self->out_of_memory && job < self->job_count; job++)
         for (size_t other = job + 1; other < self->job_count; other++)
             s_compare_jobs (self, job, other, scratch);
+    for (size_t job = 0; self->tests_held && !self->out_of_memory && job < self->job_count; job++)
+        s_compare_held (self, job);
     free (scratch [0]);
     free (scratch [1]);
 }

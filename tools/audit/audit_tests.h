@@ -49,6 +49,7 @@ typedef struct {
     size_t base_count;
     uint64_t dropped;           //  above 0: how many each finished epoch lacks, as with drop_last
     bool is_grouped;            //  some group was tested
+    bool is_held;               //  so was something that another job holds
     double foreign_p;           //  of foreign ids in an unfinished epoch; NAN: no matter of chance
     audit_parts_t *parts;       //  NULL: the job is not joined
 } job_t;
@@ -83,6 +84,7 @@ typedef struct {
     size_t member_count;
     const char *const *group_names;
     size_t group_count;
+    bool tests_held;            //  what other jobs hold is tested, too: groups from group_count on
     trial_t *trials;
     size_t trial_count, trial_room;
     audit_finding_t *findings;

@@ -371,6 +371,9 @@ dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack,
     }
     raw_prefetch_packs_changed (self);
     budget_measure (self);
+    //  A tier redirects the draws of its jobs, and all of them follow or none.
+    if (pack->policy != RAW_DIRECT)
+        sampler_may_turn (dataset->sampler, false);
     s_join_all (self, dataset);
     return true;
 }

@@ -317,7 +317,8 @@ s_overlap (const finding_t *self, const job_t *const *others, size_t count)
 static bool
 s_is_apart (const job_t *job)
 {
-    return job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows;
+    return job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows
+        && !job->consumer.has_passes;
 }
 
 //  An operation as text, cut to what is shown.
@@ -395,7 +396,7 @@ s_tell_between (finding_t *self)
     if (self->between == BETWEEN_STAGES)
         return s_tell_stages (self);
     return s_tell (self, "%s draws by itself, because its data, a subset, would split the data set into more "
-        "parts than there is room for; give the jobs the same subset, or subsets that fewer jobs cut in "
+        "parts than there is room for, over a pack or with few samples; give the jobs the same subset, or subsets that fewer jobs cut in "
         "different ways", s_is_apart (self->job)? "this job": s_name (self->far, name));
 }
 

@@ -112,7 +112,9 @@ s_job (const job_t *job, bool sees_all, int64_t now_ms)
     if (tenant_limits_apply (job->broker))
         json_object_set_new (object, "tenant", json_string (job->tenant->name));
     json_object_set_new (object, "apart", json_boolean (job->asked.order == SAMPLER_ORDER_SHARED
-        && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows));
+        && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows
+        && !job->consumer.has_passes));
+    json_object_set_new (object, "passes", json_boolean (job->consumer.has_passes));
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
     json_object_set_new (object, "world_size", s_number (job->asked.world_size));
     json_object_set_new (object, "ranks", s_ranks (job, now_ms));

@@ -32,7 +32,7 @@ s_is_seen (const job_t *job, const tenant_t *tenant)
     return job && (!tenant || job->tenant == tenant);
 }
 
-//  Under `follow`, jobs that the strata have no room for draw apart.
+//  Under `follow`, jobs that the strata have no room for draw along common passes, or apart.
 static bool
 s_is_in_tree (const job_t *job, const tenant_t *tenant)
 {
@@ -348,6 +348,11 @@ sharing_view_words (const job_t *job, const tenant_t *tenant, int64_t now_ms)
     dataset_t *dataset = job->dataset;
     char *text = xalloc_memory (calloc (1, WORDS_BYTES));
     if (!s_is_in_tree (job, tenant)) {
+        if (job->consumer.has_passes)
+            append (text, WORDS_BYTES,
+                "the job draws along common passes, in no tree: it takes its samples where one random order "
+                "after another of all samples has them");
+        else
         if (job->asked.order == SAMPLER_ORDER_SHARED)
             append (text, WORDS_BYTES,
                 "the job draws apart, in no tree: its data would split the data set into too many "

@@ -100,6 +100,7 @@ static const told_t s_all [] = {
     { "jobs.0.order", "\"list\"", SAME },
     { "jobs.0.tenant", "\"operator\"", SAME },
     { "jobs.*.apart", "false", SAME },
+    { "jobs.*.passes", "false", SAME },
     { "jobs.0.transport", "\"inline\"", SAME },
     { "jobs.0.world_size", "1", SAME },
     { "jobs.0.ranks", "null", SAME },

@@ -39,8 +39,12 @@ index_model_may_use (const model_t *model, const model_job_t *job, const model_v
 static bool
 s_counts (const model_t *model, const model_job_t *job, const model_version_t *version)
 {
+    const sampler_t *sampler = index_model_sampler (model, job);
+    uint32_t number = job->consumer.sampler_job;
     return job->there && index_model_may_use (model, job, version)
-        && sampler_needs (index_model_sampler (model, job), job->consumer.sampler_job, version->id)
+        && (sampler_has_passes (sampler, number)?
+            sampler_comes (sampler, number, version->id, version->version->drawn_at):
+            sampler_needs (sampler, number, version->id))
         && version->is_reusable == index_model_follows (model, job);
 }
 

@@ -12,7 +12,8 @@
 #include "reusable_versions_log.h"
 #include "seed.h"
 
-enum { VERSION_BYTES = 10, LIST_MAX = 30, FIRST_NUMBER = 1000, STEPS = 1000, SEEDS = EFFORT (180) };
+enum { VERSION_BYTES = 10, LIST_MAX = 30, FIRST_NUMBER = 1000, STEPS = 1000, SEEDS = EFFORT (180),
+    CROWDED_SAMPLES = 600 };
 
 static uint32_t
 s_below (model_t *model, uint64_t bound)
@@ -443,6 +444,23 @@ s_random_step (model_t *model)
     index_model_check (model);
 }
 
+//  Jobs on other samples, which never draw, until the strata have room for no more: those of the model draw
+//  along passes from then on, if they join now or begin an epoch.
+static void
+s_crowd (sampler_t *sampler)
+{
+    uint32_t job;
+    do {
+        roaring_bitmap_t *data = roaring_bitmap_create ();
+        random_t random = random_from_seed (sampler_group_count (sampler));
+        for (uint32_t id = SAMPLES; id < CROWDED_SAMPLES; id++)
+            if (random_below (&random, 2))
+                roaring_bitmap_add (data, id);
+        job = sampler_join (sampler, &(sampler_join_t) { .data = data });
+        roaring_bitmap_free (data);
+    } while (!sampler_has_passes (sampler, job));
+}
+
 //  Adds what was lost to both.
 static void
 s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all,
@@ -460,9 +478,14 @@ s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all,
     for (uint32_t tenant = 1; tenant < model->tenants; tenant++)
         version_index_tenant (model->version_index, tenant, 1, SIZE_MAX);
     for (uint64_t sampler = 0; sampler < SAMPLERS; sampler++)
-        model->samplers [sampler] = sampler_new (SAMPLES, policy, seed + sampler);
-    for (int step = 0; step < STEPS; step++)
+        model->samplers [sampler] = sampler_new (CROWDED_SAMPLES, policy, seed + sampler);
+    bool is_crowded = policy == SAMPLER_POLICY_FOLLOW && seed % 2;
+    int crowds_at = is_crowded? (int) s_below (model, STEPS / 2): STEPS;
+    for (int step = 0; step < STEPS; step++) {
+        if (step == crowds_at)
+            s_crowd (model->samplers [0]);
         s_random_step (model);
+    }
     for (model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
         if (job->there)
             s_step_leave (model, job);

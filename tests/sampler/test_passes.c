@@ -1,0 +1,413 @@
+/*  Guards: jobs that draw along common passes get each sample once an epoch, uniformly, however the data of
+ *  others lie, and their epochs know nothing of each other; versions lose a job's claim when, and only when, it
+ *  is told; and jobs come to a sample together.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "effort.h"
+#include "passes.h"
+#include "permutation.h"
+#include "sampler.h"
+#include "seed.h"
+#include "statistics.h"
+
+enum { SAMPLES_MAX = 1200, JOBS = 24, NO_JOB = 0xffffffff };
+
+//  ---- the inverse of a permutation
+
+static void
+test_positions_are_the_inverse (void **state)
+{
+    (void) state;
+    static const uint32_t sizes [] = { 1, 2, 63, 64, 65, 66, 100, 127, 1000, 4095, 4096, 4097, 10007 };
+    for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
+        permutation_t order = permutation_new (test_seed (), index, sizes [index]);
+        for (uint32_t position = 0; position < sizes [index]; position++)
+            assert_int_equal (permutation_position (&order, permutation_at (&order, position)), position);
+    }
+}
+
+//  ---- a world of jobs on the passes
+
+typedef struct {
+    uint32_t number;                    //  in the sampler; NO_JOB: not here
+    uint8_t has [SAMPLES_MAX];          //  its data; the model's
+    uint8_t had [SAMPLES_MAX];          //  drawn in this epoch
+    uint32_t size, drawn, epoch;
+    double speed, due;
+    uint8_t told [SAMPLES_MAX];         //  a skip was told in this draw: -1 seen, then +1
+    bool told_all;
+} job_t;
+
+//  What was drawn at its place, newest last.
+typedef struct { uint32_t id; uint64_t place; } drawn_t;
+enum { REMEMBERED = 64 };
+
+typedef struct {
+    sampler_t *sampler;
+    uint32_t samples;
+    job_t jobs [JOBS];
+    drawn_t drawn [REMEMBERED];
+    size_t drawn_count;
+    uint64_t places, repeats;           //  draws at a place; those at a place that another job drew at
+    void (*on_draw) (void *context, size_t job, uint32_t id);
+    void *context;
+} world_t;
+
+static void
+s_skip (void *context, uint32_t id, int change)
+{
+    job_t *job = context;
+    if (id == PASSES_ALL)
+        job->told_all = true;
+    else
+        job->told [id] |= change < 0? 1: 2;
+}
+
+//  Ranges that force the first job that is not alone onto the passes: the strata are full.
+static void
+s_fill_strata (sampler_t *sampler, uint32_t samples)
+{
+    for (uint32_t job = 0; job == 0 || !sampler_has_passes (sampler, job - 1); job++) {
+        roaring_bitmap_t *data = roaring_bitmap_create ();
+        random_t random = random_from_seed (job + 77);
+        for (uint32_t id = 0; id < samples; id++)
+            if (random_below (&random, 2))
+                roaring_bitmap_add (data, id);
+        assert_int_equal (sampler_join (sampler, &(sampler_join_t) { .data = data }), job);
+        roaring_bitmap_free (data);
+        assert_true (job < 100);
+    }
+}
+
+static void
+s_join (world_t *self, size_t index, uint64_t *seed)
+{
+    job_t *job = &self->jobs [index];
+    roaring_bitmap_t *data = roaring_bitmap_create ();
+    memset (job, 0, sizeof *job);
+    for (uint32_t id = 0; id < self->samples; id++)
+        if (test_below (seed, 2)) {
+            job->size += !sampler_is_dropped (self->sampler, id);
+            job->has [id] = !sampler_is_dropped (self->sampler, id);
+            roaring_bitmap_add (data, id);
+        }
+    job->number = sampler_join (self->sampler, &(sampler_join_t) { .data = data });
+    assert_true (sampler_has_passes (self->sampler, job->number));
+    roaring_bitmap_free (data);
+    sampler_on_skip (self->sampler, job->number, s_skip, job);
+}
+
+//  What a job comes to after the draw is told less than before only where it was told of.
+static void
+s_check_claims (const world_t *self, const job_t *job, const bool *came)
+{
+    for (size_t index = 0; index < self->drawn_count; index++) {
+        const drawn_t *drawn = &self->drawn [index];
+        bool comes = sampler_comes (self->sampler, job->number, drawn->id, drawn->place);
+        if (came [index] && !comes && sampler_needs (self->sampler, job->number, drawn->id))
+            assert_true (job->told_all || job->told [drawn->id] == 3);
+        assert_false (comes && !came [index]);
+    }
+}
+
+static void
+s_draw (world_t *self, size_t index)
+{
+    job_t *job = &self->jobs [index];
+    bool came [REMEMBERED];
+    for (size_t each = 0; each < self->drawn_count; each++)
+        came [each] = sampler_comes (self->sampler, job->number, self->drawn [each].id, self->drawn [each].place);
+    memset (job->told, 0, sizeof job->told);
+    job->told_all = false;
+    sampler_offer_t offer;
+    sampler_round_begin (self->sampler, &job->number, 1);
+    assert_true (sampler_offer (self->sampler, &offer));
+    uint32_t id = sampler_pick (self->sampler);
+    assert_int_equal (sampler_pick (self->sampler), id);
+    assert_true (sampler_accepts (self->sampler, id));
+    assert_true (job->has [id] && !job->had [id]);
+    sampler_commit (self->sampler, id);
+    assert_false (sampler_offer (self->sampler, &offer));
+    s_check_claims (self, job, came);
+    job->had [id] = 1;
+    job->drawn++;
+    if (self->on_draw)
+        self->on_draw (self->context, index, id);
+    uint64_t place = sampler_place (self->sampler, job->number);
+    if (place == PASSES_NO_PLACE)
+        return;
+    self->places++;
+    for (size_t each = 0; each < self->drawn_count; each++)
+        if (self->drawn [each].place == place) {
+            assert_int_equal (self->drawn [each].id, id);
+            self->repeats++;
+            return;
+        }
+    if (self->drawn_count == REMEMBERED)
+        memmove (self->drawn, self->drawn + 1, --self->drawn_count * sizeof *self->drawn);
+    self->drawn [self->drawn_count++] = (drawn_t) { id, place };
+}
+
+//  Each sample of the data came once.
+static void
+s_end_epoch (world_t *self, job_t *job)
+{
+    assert_int_equal (sampler_remaining (self->sampler, job->number), 0);
+    for (uint32_t id = 0; id < self->samples; id++)
+        assert_true (!job->has [id] || job->had [id] || sampler_is_dropped (self->sampler, id));
+    memset (job->had, 0, sizeof job->had);
+    job->drawn = 0;
+    job->epoch++;
+    sampler_epoch_begin (self->sampler, job->number);
+    assert_true (sampler_has_passes (self->sampler, job->number));
+}
+
+//  Property: in any mix of joins, leaves, pauses, speeds, bursts and bad samples.
+static void
+test_any_mix (void **state)
+{
+    (void) state;
+    enum { ROUNDS = EFFORT (60) };
+    for (uint64_t round = 0, seed = test_seed (); round < ROUNDS; round++, seed++) {
+        uint64_t random = seed;
+        world_t *world = calloc (1, sizeof *world);
+        assert_non_null (world);
+        world->samples = 100 + (uint32_t) test_below (&random, SAMPLES_MAX - 100);
+        world->sampler = sampler_new (world->samples, SAMPLER_POLICY_FOLLOW, seed);
+        s_fill_strata (world->sampler, world->samples);
+        for (size_t job = 0; job < JOBS; job++)
+            world->jobs [job].number = NO_JOB;
+        for (uint32_t step = 0; step < 4000; step++) {
+            size_t index = (size_t) (test_below (&random, JOBS) * test_below (&random, JOBS) / JOBS);
+            job_t *job = &world->jobs [index];
+            if (job->number == NO_JOB)
+                s_join (world, index, &random);
+            else
+            if (test_below (&random, 400) == 0) {
+                sampler_leave (world->sampler, job->number);
+                job->number = NO_JOB;
+                continue;
+            }
+            else
+            if (test_below (&random, 100) == 0)
+                sampler_drop (world->sampler, (uint32_t) test_below (&random, world->samples));
+            for (uint64_t burst = 1 + test_below (&random, 40); burst > 0; burst--) {
+                if (sampler_remaining (world->sampler, job->number) == 0)
+                    s_end_epoch (world, job);
+                if (sampler_remaining (world->sampler, job->number) > 0)
+                    s_draw (world, index);
+            }
+            if (step % 100 == 0)
+                sampler_check (world->sampler);
+        }
+        sampler_destroy (&world->sampler);
+        free (world);
+    }
+}
+
+//  ---- the law
+
+enum { LAW_SAMPLES = 200, LAW_EPOCHS = 4, LAW_JOBS = 9, LAW_SEEDS = EFFORT (3000) };
+
+typedef struct {
+    world_t *world;
+    //  By job and epoch: the places of its samples, by bin.
+    uint32_t counts [LAW_JOBS] [LAW_EPOCHS] [LAW_SAMPLES] [STATISTICS_BINS];
+} law_t;
+
+static void
+s_count (void *context, size_t index, uint32_t id)
+{
+    law_t *law = context;
+    const job_t *job = &law->world->jobs [index];
+    if (job->epoch < LAW_EPOCHS)
+        law->counts [index] [job->epoch] [id] [(job->drawn - 1) * STATISTICS_BINS / job->size]++;
+}
+
+//  Jobs of three speeds on the same subsets in every run, each from a time of its own on.
+static void
+s_play_law (law_t *law, uint64_t seed)
+{
+    world_t *world = law->world;
+    *world = (world_t) { .samples = LAW_SAMPLES, .on_draw = s_count, .context = law };
+    world->sampler = sampler_new (LAW_SAMPLES, SAMPLER_POLICY_FOLLOW, seed);
+    s_fill_strata (world->sampler, LAW_SAMPLES);
+    uint64_t sets = 5;
+    size_t ready = 0;
+    for (size_t job = 0; job < LAW_JOBS; job++)
+        world->jobs [job].number = NO_JOB;
+    for (double now = 0; ready < LAW_JOBS; now++) {
+        ready = 0;
+        for (size_t index = 0; index < LAW_JOBS; index++) {
+            job_t *job = &world->jobs [index];
+            if (job->number == NO_JOB && now >= (double) index * 17)
+                s_join (world, index, &sets);
+            if (job->number == NO_JOB)
+                continue;
+            ready += job->epoch >= LAW_EPOCHS;
+            job->due += index % 3 == 0? 1: index % 3 == 1? 0.6: 0.35;
+            for (; job->due >= 1 && job->epoch < LAW_EPOCHS; job->due--) {
+                s_draw (world, index);
+                if (sampler_remaining (world->sampler, job->number) == 0)
+                    s_end_epoch (world, job);
+            }
+        }
+    }
+    sampler_destroy (&world->sampler);
+}
+
+//  Of the samples of one job's epoch, those that another job holds: the z of their positions.
+static double
+s_z_held_by (const law_t *law, const job_t *job, uint32_t epoch, size_t index, const job_t *other)
+{
+    double found [STATISTICS_BINS] = { 0 }, widths [STATISTICS_BINS] = { 0 }, held = 0, chi_square = 0;
+    for (uint32_t position = 0; position < job->size; position++)
+        widths [position * STATISTICS_BINS / job->size]++;
+    for (uint32_t id = 0; id < LAW_SAMPLES; id++)
+        if (job->has [id] && other->has [id]) {
+            held++;
+            for (int bin = 0; bin < STATISTICS_BINS; bin++)
+                found [bin] += law->counts [index] [epoch] [id] [bin];
+        }
+    double share = held / job->size;
+    for (int bin = 0; bin < STATISTICS_BINS; bin++) {
+        double places = LAW_SEEDS * widths [bin];
+        chi_square += (found [bin] - places * share) * (found [bin] - places * share)
+            / (places * share * (1 - share));
+    }
+    return statistics_z_of_chi_square (chi_square * (job->size - 1.0) / job->size, STATISTICS_BINS - 1.0);
+}
+
+//  Each sample at each position of each epoch, and the samples that each other job holds.
+static void
+test_uniform (void **state)
+{
+    (void) state;
+    law_t *law = calloc (1, sizeof *law);
+    assert_non_null (law);
+    law->world = calloc (1, sizeof *law->world);
+    assert_non_null (law->world);
+    for (uint64_t run = 0; run < LAW_SEEDS; run++)
+        s_play_law (law, test_seed () + run * 7919);
+    double worst = 0;
+    size_t tests = 0;
+    for (size_t index = 0; index < LAW_JOBS; index++)
+        for (uint32_t epoch = 0; epoch < LAW_EPOCHS; epoch++) {
+            const job_t *job = &law->world->jobs [index];
+            worst = fmax (worst, statistics_worst_z (law->counts [index] [epoch], LAW_SAMPLES, job->size,
+                LAW_SEEDS));
+            tests += 2;
+            for (size_t other = 0; other < LAW_JOBS; other++)
+                if (other != index) {
+                    worst = fmax (worst, fabs (s_z_held_by (law, job, epoch, index, &law->world->jobs [other])));
+                    tests++;
+                }
+        }
+    print_message ("largest |z| %.2f of %zu figures\n", worst, tests);
+    assert_true (tests > 0 && worst < statistics_z_limit (tests));
+    free (law->world);
+    free (law);
+}
+
+//  ---- fresh, and together
+
+enum { LONG_SAMPLES = 1200, LONG_EPOCHS = 30, LONG_JOBS = 12 };
+
+typedef struct {
+    world_t *world;
+    uint32_t positions [LONG_JOBS] [LONG_EPOCHS] [LONG_SAMPLES];
+} orders_t;
+
+static void
+s_note (void *context, size_t index, uint32_t id)
+{
+    orders_t *orders = context;
+    const job_t *job = &orders->world->jobs [index];
+    if (job->epoch < LONG_EPOCHS)
+        orders->positions [index] [job->epoch] [id] = job->drawn - 1;
+}
+
+static double
+s_phi2 (const orders_t *orders, size_t index, size_t lag, uint32_t first)
+{
+    const job_t *job = &orders->world->jobs [index];
+    double sum = 0, expected = job->size / 100.0;
+    for (uint32_t epoch = first; epoch + lag < LONG_EPOCHS; epoch++) {
+        double table [100] = { 0 };
+        for (uint32_t id = 0; id < LONG_SAMPLES; id++)
+            if (job->has [id])
+                table [orders->positions [index] [epoch] [id] * 10 / job->size * 10
+                    + orders->positions [index] [epoch + lag] [id] * 10 / job->size]++;
+        for (int cell = 0; cell < 100; cell++)
+            sum += (table [cell] - expected) * (table [cell] - expected) / expected;
+        sum -= 81;
+    }
+    return sum / job->size / (double) (LONG_EPOCHS - lag - first);
+}
+
+//  The mean over the jobs of one speed: of independent shuffles it has a standard deviation of 12.7 / (600 sqrt
+//  (4 x 20)) = 0.0024.  Fast jobs have little more than a pass an epoch, slow ones many.
+static void
+test_fresh_and_together (void **state)
+{
+    (void) state;
+    orders_t *orders = calloc (1, sizeof *orders);
+    assert_non_null (orders);
+    world_t *world = orders->world = calloc (1, sizeof *world);
+    assert_non_null (world);
+    *world = (world_t) { .samples = LONG_SAMPLES, .on_draw = s_note, .context = orders };
+    world->sampler = sampler_new (LONG_SAMPLES, SAMPLER_POLICY_FOLLOW, test_seed ());
+    s_fill_strata (world->sampler, LONG_SAMPLES);
+    uint64_t seed = test_seed ();
+    for (size_t job = 0; job < LONG_JOBS; job++)
+        s_join (world, job, &seed);
+    static const double speeds [] = { 1, 0.7, 0.4 };
+    for (size_t ready = 0; ready < LONG_JOBS;) {
+        ready = 0;
+        for (size_t index = 0; index < LONG_JOBS; index++) {
+            job_t *job = &world->jobs [index];
+            ready += job->epoch >= LONG_EPOCHS;
+            job->due += speeds [index % 3];
+            for (; job->due >= 1; job->due--) {
+                s_draw (world, index);
+                if (sampler_remaining (world->sampler, job->number) == 0)
+                    s_end_epoch (world, job);
+            }
+        }
+    }
+    for (size_t lag = 1; lag <= 6; lag++)
+        for (size_t speed = 0; speed < 3; speed++) {
+            double phi2 = 0;
+            for (size_t index = speed; index < LONG_JOBS; index += 3)
+                phi2 += s_phi2 (orders, index, lag, 2) / (LONG_JOBS / 3.0);
+            print_message ("speed %.1f, lag %zu: phi2 %.4f\n", speeds [speed], lag, phi2);
+            assert_true (phi2 < 0.014);
+        }
+    double together = (double) world->repeats / (double) world->places;
+    print_message ("of %.0f draws in the passes %.2f at a place that another job had drawn at just now\n",
+        (double) world->places, together);
+    assert_true (together > 0.4);
+    sampler_destroy (&world->sampler);
+    free (world);
+    free (orders);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_positions_are_the_inverse),
+        cmocka_unit_test (test_any_mix),
+        cmocka_unit_test (test_uniform),
+        cmocka_unit_test (test_fresh_and_together)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
