@@ -9,7 +9,9 @@ enum {
     //  The reusable set holds the newest versions, up to this share of the samples.
     REUSABLE_SHARE = 50, REUSABLE_LEAST = 256,
     //  Proposals before a sample of a class that is not allowed is taken after all: quotas have slack.
-    TRIES = 256
+    TRIES = 256,
+    //  With so many jobs on the passes the others turn to them: one alone may only have been killed too often.
+    TURN_JOBS = 2
 };
 
 //  A loss makes draws this much more eager, relative to the number of samples; so many draws without one,
@@ -193,7 +195,8 @@ follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const r
     assert (self->magic == FOLLOW_MAGIC);
     bool turns = s_turns (self, job);
     size_t before = strata_count (self->strata);
-    self->follows [job] = !(turns && passes_jobs (self->passes) > 0) && s_refine (self, job, data, taken);
+    self->follows [job] = !(turns && passes_jobs (self->passes) >= TURN_JOBS)
+        && s_refine (self, job, data, taken);
     if (!self->follows [job] && turns)
         passes_join (self->passes, job, demand_history (self->demands [job]));
     s_strata_changed (self, before);
@@ -253,7 +256,7 @@ follow_epoch_begin (follow_t *self, uint32_t job)
     if (passes_has (self->passes, job))
         passes_epoch_begin (self->passes, job);
     else
-    if (self->follows [job] && passes_jobs (self->passes) > 0 && s_turns (self, job)) {
+    if (self->follows [job] && passes_jobs (self->passes) >= TURN_JOBS && s_turns (self, job)) {
         s_depart (self, job);
         passes_join (self->passes, job, demand_history (self->demands [job]));
     }

@@ -98,7 +98,7 @@ s_could_serve (const consumer_t *consumer, const version_t *version)
     if (!kind->is_random)
         return sampler_has (kind->sampler, consumer->sampler_job, version->id);
     return !s_has_used (consumer, version)
-        && sampler_needs (kind->sampler, consumer->sampler_job, version->id);
+        && sampler_comes (kind->sampler, consumer->sampler_job, version->id, version->drawn_at);
 }
 
 //  The version leaves the index, or this side: a loss to each consumer that might have used it there.
@@ -114,7 +114,9 @@ s_lose (version_index_t *self, const version_t *version, bool is_reusable)
     if (left > 0)
         sampler_prefetch (kind->sampler, version->id);
     for (consumer_t *consumer = kind->consumers; consumer && left > 0; consumer = consumer->next) {
-        if (consumer->follows != is_reusable || !s_could_serve (consumer, version))
+        //  Not consumer->follows: strata may merge because the consumer turns to passes.
+        if (sampler_follows (kind->sampler, consumer->sampler_job) != is_reusable
+            || !s_could_serve (consumer, version))
             continue;
         left--;
         bool is_own = version->sharers >> consumer->tenant & 1;
@@ -609,10 +611,8 @@ s_is_open (const consumer_t *consumer, uint32_t id)
 static bool
 s_wants (const consumer_t *consumer, uint32_t id, uint64_t place)
 {
-    const sampler_t *sampler = consumer->kind->sampler;
-    return s_is_open (consumer, id) && (consumer->has_passes?
-        sampler_comes (sampler, consumer->sampler_job, id, place):
-        sampler_needs (sampler, consumer->sampler_job, id));
+    return s_is_open (consumer, id)
+        && sampler_comes (consumer->kind->sampler, consumer->sampler_job, id, place);
 }
 
 //  Whether the version's count includes the consumer, unless the consumer is inside a draw.

@@ -42,9 +42,7 @@ s_counts (const model_t *model, const model_job_t *job, const model_version_t *v
     const sampler_t *sampler = index_model_sampler (model, job);
     uint32_t number = job->consumer.sampler_job;
     return job->there && index_model_may_use (model, job, version)
-        && (sampler_has_passes (sampler, number)?
-            sampler_comes (sampler, number, version->id, version->version->drawn_at):
-            sampler_needs (sampler, number, version->id))
+        && sampler_comes (sampler, number, version->id, version->drawn_at)
         && version->is_reusable == index_model_follows (model, job);
 }
 
@@ -136,9 +134,8 @@ index_model_note_loss (model_t *model, const model_version_t *version, bool is_r
             continue;
         const sampler_t *sampler = index_model_sampler (model, job);
         uint32_t number = job->consumer.sampler_job;
-        bool (*matters) (const sampler_t *, uint32_t, uint32_t) = version->kind->is_random? sampler_needs:
-            sampler_has;
-        if (matters (sampler, number, version->id))
+        if (version->kind->is_random? sampler_comes (sampler, number, version->id, version->drawn_at):
+                sampler_has (sampler, number, version->id))
             job->lost [sharers >> job->consumer.tenant & 1? VERSION_INDEX_LOST_OWN:
                 VERSION_INDEX_LOST_OTHERS] |= UINT64_C (1) << version->id;
     }

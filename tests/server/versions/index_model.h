@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     const version_t *version;
     uint32_t class, id, draw;
+    uint64_t drawn_at;
     const model_kind_t *kind;
     uint32_t users;                     //  bits of jobs
     uint32_t user_count;                //  those that are gone included

@@ -13,7 +13,7 @@
 #include "seed.h"
 
 enum { VERSION_BYTES = 10, LIST_MAX = 30, FIRST_NUMBER = 1000, STEPS = 1000, SEEDS = EFFORT (180),
-    CROWDED_SAMPLES = 600 };
+    MORE_SAMPLES = 600 };
 
 static uint32_t
 s_below (model_t *model, uint64_t bound)
@@ -208,7 +208,8 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
     assert_true (model->pin_count < PINS_MAX);
     model->pins [model->pin_count++] = version;
     if (!known && !version->indexed) {
-        model_version_t gone = { .id = id, .kind = kind, .users = 1u << (job - model->jobs) };
+        model_version_t gone = { .id = id, .drawn_at = version->drawn_at, .kind = kind,
+            .users = 1u << (job - model->jobs) };
         index_model_note_loss (model, &gone, index_model_follows (model, job), version->sharers);
         return;
     }
@@ -218,6 +219,7 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
         assert_true (model->version_count < VERSIONS_MAX);
         known = &model->versions [model->version_count++];
         *known = (model_version_t) {
+            .drawn_at = version->drawn_at,
             .version = version, .class = version->class, .id = id, .draw = version->draw, .kind = kind
         };
     }
@@ -226,28 +228,30 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
     known->is_reusable |= index_model_follows (model, job);
 }
 
-//  Some jobs of one group, which have something left.
-static size_t
-s_choose_jobs (model_t *model, sampler_t *sampler, uint32_t *jobs)
-{
-    size_t groups = sampler_group_count (sampler), members, count = 0;
-    if (groups == 0)
-        return 0;
-    const uint32_t *group = sampler_group (sampler, s_below (model, groups), &members);
-    for (size_t index = 0; index < members; index++)
-        if (sampler_remaining (sampler, group [index]) > 0 && s_below (model, 3) > 0)
-            jobs [count++] = group [index];
-    return count;
-}
-
+//  NULL: it is one of those that fill strata.
 static model_job_t *
 s_job (model_t *model, int sampler, uint32_t number)
 {
     for (model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
         if (job->there && job->sampler == sampler && job->consumer.sampler_job == number)
             return job;
-    fail_msg ("an unknown job draws");
     return NULL;
+}
+
+//  Some jobs of one group, which have something left.
+static size_t
+s_choose_jobs (model_t *model, int number, uint32_t *jobs)
+{
+    sampler_t *sampler = model->samplers [number];
+    size_t groups = sampler_group_count (sampler), members, count = 0;
+    if (groups == 0)
+        return 0;
+    const uint32_t *group = sampler_group (sampler, s_below (model, groups), &members);
+    for (size_t index = 0; index < members; index++)
+        if (s_job (model, number, group [index]) && sampler_remaining (sampler, group [index]) > 0
+        &&  s_below (model, 3) > 0)
+            jobs [count++] = group [index];
+    return count;
 }
 
 //  What every job that it may count has used is gone, where the draw has looked.
@@ -284,6 +288,7 @@ s_draw (model_t *model, int sampler, const sampler_offer_t *offer)
     uint32_t id = sampler_pick (model->samplers [sampler]);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = s_job (model, sampler, offer->jobs [index]);
+        assert_non_null (jobs [index]);
         consumers [index] = &jobs [index]->consumer;
         had [index] = index_model_take_lost (jobs [index], id);
     }
@@ -315,7 +320,7 @@ s_step_round (model_t *model)
     int number = (int) s_below (model, SAMPLERS);
     sampler_t *sampler = model->samplers [number];
     uint32_t jobs [JOBS];
-    size_t count = s_choose_jobs (model, sampler, jobs);
+    size_t count = s_choose_jobs (model, number, jobs);
     if (count == 0 || model->pin_count + count > PINS_MAX)
         return;
     sampler_offer_t offer;
@@ -447,18 +452,17 @@ s_random_step (model_t *model)
 //  Jobs on other samples, which never draw, until the strata have room for no more: those of the model draw
 //  along passes from then on, if they join now or begin an epoch.
 static void
-s_crowd (sampler_t *sampler)
+s_fill_strata (sampler_t *sampler)
 {
-    uint32_t job;
-    do {
+    random_t random = random_from_seed (1);
+    for (int count = 0; count < 2;) {
         roaring_bitmap_t *data = roaring_bitmap_create ();
-        random_t random = random_from_seed (sampler_group_count (sampler));
-        for (uint32_t id = SAMPLES; id < CROWDED_SAMPLES; id++)
+        for (uint32_t id = SAMPLES; id < MORE_SAMPLES; id++)
             if (random_below (&random, 2))
                 roaring_bitmap_add (data, id);
-        job = sampler_join (sampler, &(sampler_join_t) { .data = data });
+        count += sampler_has_passes (sampler, sampler_join (sampler, &(sampler_join_t) { .data = data }));
         roaring_bitmap_free (data);
-    } while (!sampler_has_passes (sampler, job));
+    }
 }
 
 //  Adds what was lost to both.
@@ -478,12 +482,12 @@ s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all,
     for (uint32_t tenant = 1; tenant < model->tenants; tenant++)
         version_index_tenant (model->version_index, tenant, 1, SIZE_MAX);
     for (uint64_t sampler = 0; sampler < SAMPLERS; sampler++)
-        model->samplers [sampler] = sampler_new (CROWDED_SAMPLES, policy, seed + sampler);
-    bool is_crowded = policy == SAMPLER_POLICY_FOLLOW && seed % 2;
-    int crowds_at = is_crowded? (int) s_below (model, STEPS / 2): STEPS;
+        model->samplers [sampler] = sampler_new (MORE_SAMPLES, policy, seed + sampler);
+    bool is_fill_strataed = policy == SAMPLER_POLICY_FOLLOW && seed % 2;
+    int fills_at = is_fill_strataed? (int) s_below (model, STEPS / 2): STEPS;
     for (int step = 0; step < STEPS; step++) {
-        if (step == crowds_at)
-            s_crowd (model->samplers [0]);
+        if (step == fills_at)
+            s_fill_strata (model->samplers [0]);
         s_random_step (model);
     }
     for (model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
