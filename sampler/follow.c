@@ -10,7 +10,8 @@ enum {
     REUSABLE_SHARE = 50, REUSABLE_LEAST = 256,
     //  Proposals before a sample of a class that is not allowed is taken after all: quotas have slack.
     TRIES = 256,
-    //  With so many jobs on the passes the others turn to them: one alone may only have been killed too often.
+    //  With so many jobs on the passes the others turn to them: one alone may only have been killed too
+    //  often.
     TURN_JOBS = 2
 };
 

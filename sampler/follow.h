@@ -19,12 +19,11 @@
  *  only with a probability that evictions raise and their absence lowers; that of a job that shares samples
  *  with no other, never.
  *
- *  A job that the strata have no room for draws along common *passes* (passes.h), and does so while it is there.
- *  While there are two such jobs the others turn to the passes too, those that follow when their next epochs
- *  begin and new ones at once: random subsets would be in the strata's way one after the other.  Where jobs
- *  may not turn (follow_may_turn), and where its data are sparse, a job without room draws *apart*: uniformly, and
- *  what it schedules is not put on the reusable set.
- *  Owner: the sampler's thread.
+ *  A job that the strata have no room for draws along common *passes* (passes.h), and does so while it is
+ *  there.  While there are two such jobs the others turn to the passes too, those that follow when their
+ *  next epochs begin and new ones at once: random subsets would be in the strata's way one after the other.
+ *  Where jobs may not turn (follow_may_turn), and where its data are sparse, a job without room draws
+ *  *apart*: uniformly, and what it schedules is not put on the reusable set.  Owner: the sampler's thread.
  */
 #ifndef FOLLOW_H
 #define FOLLOW_H

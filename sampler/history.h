@@ -93,8 +93,8 @@ bool history_allows (const history_t *self, uint32_t id);
 //  limit: pieces are read in a new random order each epoch, and all limits together would leave little of
 //  what is in memory.
 bool history_allows_easily (const history_t *self, uint32_t id);
-//  The twentieth of the last epoch in which id, which remains, was drawn; HISTORY_AGES: it was drawn elsewhere.
-//  In a first epoch 0.
+//  The twentieth of the last epoch in which id, which remains, was drawn; HISTORY_AGES: it was drawn
+//  elsewhere. In a first epoch 0.
 uint32_t history_age (const history_t *self, uint32_t id);
 
 //  id, which remains, is drawn.

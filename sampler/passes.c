@@ -10,9 +10,10 @@ enum {
     PASSES_MAGIC = 0x9a55e5,
     ORDERS = 16,                //  orders of passes that are kept: jobs are in a few at a time
     TRIES = 256,                //  proposals for a sample to be drawn alone
-    //  How many draws off an epoch's end is expected until there is a new plan: this part of the data, and more.
+    //  How many draws off an epoch's end is expected until there is a new plan: this part of the data, and
+    //  more.
     OFF_PART = 16, OFF_LEAST = 64,
-    MEASURED_PART = 4,          //  of the data, are drawn until that is looked at; a newcomer's pace is not known
+    MEASURED_PART = 4,          //  of the data, is drawn until that is looked at (but a newcomer's pace)
     NO_ID = 0xffffffff
 };
 
@@ -38,16 +39,17 @@ typedef struct {
     double take;                //  the chance of what has a place in the first pass and is not kept
     double alone, alone_last;   //  the part of the first pass's draws, and of the last one's, that are alone
     uint32_t tail_age;          //  ages from here on are those of samples that came in the first pass already
-    double tail_part;           //  of the data, are those
+    double tail_part;           //  of the data, are those,
+    double tail_late;           //  and of what the job drew in the epoch before (one node of several: more)
     uint64_t tail;              //  what remained when the cursor came to the last pass
-    //  Places that the clock moves for each of the job's draws; 0: not known yet.  A job may draw many at a time,
-    //  so clocks are compared where it draws after others have.
+    //  Places that the clock moves for each of the job's draws; 0: not known yet.  A job may draw many at a
+    //  time, so clocks are compared where it draws after others have.
     double pace;
-    double clock_then, clock_now;               //  when the measuring began (0: not yet); when others had last drawn,
-    uint64_t drawn, drawn_now;                  //  and the draws since, and till then
+    double clock_then, clock_now;               //  when measuring began (0: not yet); when others last drew
+    uint64_t drawn, drawn_now;                  //  draws since it began; those till then
     double clock_left;                          //  after the job's last draw
     bool is_first;                              //  it is the job's first epoch here
-    uint64_t size;              //  of the data, as it counts among the samples of all jobs
+    uint64_t size;              //  what remained when the epoch began, or a sample
     uint32_t picked;            //  NO_ID: nothing
     uint64_t picked_place, place;
 } plan_t;
@@ -161,9 +163,9 @@ s_usual_pace (const passes_t *self)
     return (double) PASSES_EPOCH * self->sample_count * self->jobs / (double) self->samples;
 }
 
-//  For all that remains.  tail: what part of it came in the first pass already, in the epoch before.
+//  For all that remains.  has_tail: in the first pass the job drew at the end of the epoch before.
 static void
-s_plan (passes_t *self, plan_t *plan, double tail)
+s_plan (passes_t *self, plan_t *plan, bool has_tail)
 {
     uint32_t samples = self->sample_count;
     double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
@@ -175,7 +177,8 @@ s_plan (passes_t *self, plan_t *plan, double tail)
     plan->from = (uint32_t) (plan->cursor % samples);
     plan->to = (uint32_t) (plan->end % samples);
     plan->tail = 0;
-    plan->tail_part = tail;
+    if (!has_tail)
+        plan->tail_part = plan->tail_late = 0;
     plan->tail_age = HISTORY_AGES;
     plan->keep = plan->keep_absent = plan->alone = 0;
     plan->take = 1;
@@ -191,9 +194,11 @@ s_plan (passes_t *self, plan_t *plan, double tail)
         plan->alone = 1 - rest;
         return;
     }
-    plan->tail_age = (uint32_t) lround ((1 - tail) * HISTORY_AGES);
-    plan->alone = 1 - (double) plan->tail_age / HISTORY_AGES;
-    plan->take = (1 - tail) / (rest + (double) whole);
+    plan->tail_age = (uint32_t) lround ((1 - plan->tail_late) * HISTORY_AGES);
+    //  As many as have these ages.
+    double rounded = 1 - (double) plan->tail_age / HISTORY_AGES;
+    plan->alone = plan->tail_late > 0? plan->tail_part * rounded / plan->tail_late: 0;
+    plan->take = (1 - plan->tail_part) / (rest + (double) whole);
 }
 
 //  Since measuring began.
@@ -217,7 +222,8 @@ static void
 s_count_size (passes_t *self, plan_t *plan)
 {
     self->samples -= plan->size;
-    plan->size = history_size (plan->history);
+    plan->size = history_remaining (plan->history);
+    plan->size += plan->size == 0;
     self->samples += plan->size;
 }
 
@@ -232,7 +238,7 @@ passes_join (passes_t *self, uint32_t job, history_t *history)
     self->jobs++;
     s_count_size (self, plan);
     s_catch_up (self, plan);
-    s_plan (self, plan, 0);
+    s_plan (self, plan, false);
 }
 
 void
@@ -260,7 +266,8 @@ passes_epoch_begin (passes_t *self, uint32_t job)
 {
     assert (self->magic == PASSES_MAGIC);
     plan_t *plan = self->plans [job];
-    double tail = (double) plan->tail / (double) plan->size;
+    plan->tail_part = (double) plan->tail / fmax (1, (double) history_size (plan->history));
+    plan->tail_late = (double) plan->tail / (double) plan->size;
     s_count_size (self, plan);
     s_measure_pace (plan);
     plan->clock_then = plan->clock_now;
@@ -269,7 +276,7 @@ passes_epoch_begin (passes_t *self, uint32_t job)
     plan->is_first = false;
     s_catch_up (self, plan);
     bool has_tail = plan->cursor / self->sample_count == plan->last;
-    s_plan (self, plan, has_tail? tail: 0);
+    s_plan (self, plan, has_tail);
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -323,18 +330,13 @@ s_tell (const plan_t *plan, uint32_t id, int change)
         plan->skip (plan->context, id, change);
 }
 
-static double
-s_behind (const passes_t *self, const plan_t *plan)
-{
-    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
-    return (self->clock - (double) plan->cursor) / pace;
-}
-
 //  How much more or less of what it may take or leave: 1 for a job that is where the clock is.
 static double
 s_fewer (const passes_t *self, const plan_t *plan)
 {
-    return fmin (2, fmax (0, 1 - CORRECTION * s_behind (self, plan)));
+    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double behind = (self->clock - (double) plan->cursor) / pace;
+    return fmin (2, fmax (0, 1 - CORRECTION * behind));
 }
 
 //  The pace has changed, or was not known yet, or the job stood still: the epoch will not end where it was
@@ -361,7 +363,7 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
     s_measure_pace (plan);
     s_catch_up (self, plan);
     bool has_tail = plan->cursor / self->sample_count == plan->first;
-    s_plan (self, plan, has_tail? plan->tail_part: 0);
+    s_plan (self, plan, has_tail);
     s_tell (plan, PASSES_ALL, +1);
 }
 
@@ -400,7 +402,8 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     plan->picked = NO_ID;
     plan->picked_place = PASSES_NO_PLACE;
     //  From a random number of its own, which equal jobs have in common.
-    random_t own = random_from_seed (random_mix (self->seed ^ plan->cursor) ^ history_remaining (plan->history));
+    random_t own = random_from_seed (random_mix (self->seed ^ plan->cursor)
+        ^ history_remaining (plan->history));
     if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
         plan->picked = s_pick_alone (self, plan, pass, &own);
     if (plan->picked == NO_ID) {

@@ -90,7 +90,8 @@ permutation_position (const permutation_t *self, uint32_t rank)
     do {
         uint32_t row = cell & (self->rows - 1), column = cell / self->rows;
         for (uint32_t round = self->rounds; round > 0; round -= 2) {
-            uint32_t step = (uint32_t) ((random_mix (self->keys [round - 1] ^ row) >> 32) * self->columns >> 32);
+            uint64_t high = random_mix (self->keys [round - 1] ^ row) >> 32;
+            uint32_t step = (uint32_t) (high * self->columns >> 32);
             column = column >= step? column - step: column + self->columns - step;
             row = (row - (uint32_t) random_mix (self->keys [round - 2] ^ column)) & (self->rows - 1);
         }

@@ -6,6 +6,7 @@
 #include "dsa.h"
 #include "follow.h"
 #include "random.h"
+#include "sampler_passes.h"
 #include "sharing_tree.h"
 #include "xalloc.h"
 
@@ -506,37 +507,37 @@ sampler_follows (const sampler_t *self, uint32_t job)
 }
 
 bool
-sampler_has_passes (const sampler_t *self, uint32_t job)
+sampler_passes_has (const sampler_t *self, uint32_t job)
 {
     assert (s_demand (self, job));
     return self->follow && passes_has (follow_passes (self->follow), job);
 }
 
 void
-sampler_may_turn (sampler_t *self, bool may)
+sampler_passes_allow (sampler_t *self, bool may)
 {
     if (self->follow)
         follow_may_turn (self->follow, may);
 }
 
 uint64_t
-sampler_place (const sampler_t *self, uint32_t job)
+sampler_passes_place (const sampler_t *self, uint32_t job)
 {
-    return sampler_has_passes (self, job)? passes_place (follow_passes (self->follow), job): PASSES_NO_PLACE;
+    return sampler_passes_has (self, job)? passes_place (follow_passes (self->follow), job): PASSES_NO_PLACE;
 }
 
 bool
-sampler_comes (const sampler_t *self, uint32_t job, uint32_t id, uint64_t place)
+sampler_passes_comes (const sampler_t *self, uint32_t job, uint32_t id, uint64_t place)
 {
     return sampler_needs (self, job, id)
-        && (!sampler_has_passes (self, job) || passes_comes (follow_passes (self->follow), job, place));
+        && (!sampler_passes_has (self, job) || passes_comes (follow_passes (self->follow), job, place));
 }
 
 void
-sampler_on_skip (sampler_t *self, uint32_t job, void (*skip) (void *context, uint32_t id, int change),
+sampler_passes_on_skip (sampler_t *self, uint32_t job, void (*skip) (void *context, uint32_t id, int change),
     void *context)
 {
-    if (sampler_has_passes (self, job))
+    if (sampler_passes_has (self, job))
         passes_on_skip (follow_passes (self->follow), job, skip, context);
 }
 

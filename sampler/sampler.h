@@ -177,19 +177,6 @@ uint32_t sampler_occurrence (const sampler_t *self, uint32_t job);
 //  room for (strata.h): such a job draws apart, uniformly, and comes to common versions by chance only.
 //  Fixed while the job is there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
-//  Whether the job draws along common passes (passes.h) instead.  A job that follows may turn to that when its
-//  epoch begins.
-bool sampler_has_passes (const sampler_t *self, uint32_t job);
-//  Whether jobs may turn to passes from now on, those without room for strata at once; true at first.  Over a raw
-//  tier they may not: their draws are not for others to redirect.
-void sampler_may_turn (sampler_t *self, bool may);
-//  Where in the passes the job's last draw was; 0: nowhere, and for a job without passes.
-uint64_t sampler_place (const sampler_t *self, uint32_t job);
-//  Whether the job needs id and, if it draws along passes, has not come past that place.
-bool sampler_comes (const sampler_t *self, uint32_t job, uint32_t id, uint64_t place);
-//  As passes_on_skip; of a job without passes nothing is told.  Called inside sampler_pick.
-void sampler_on_skip (sampler_t *self, uint32_t job, void (*skip) (void *context, uint32_t id, int change),
-    void *context);
 //  Adds a version of id, scheduled or first used by a job that follows; no job may take it yet.  The ticket
 //  names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a
 //  forgotten ticket (or 0) do nothing.

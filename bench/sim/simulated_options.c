@@ -13,7 +13,8 @@
 
 enum {
     SAMPLES_MAX = 1000000000, BATCH_MAX = 1000000, SEEDS_MAX = 100000, BATCH_DEFAULT = 64,
-    SUBSETS_SAMPLES = 4000, SUBSETS_EPOCHS = 12, SWEEP_SAMPLES = 4000, CACHE_SHARE = 50      //  a cache of 2 %
+    SUBSETS_SAMPLES = 4000, SUBSETS_EPOCHS = 12,
+    SWEEP_SAMPLES = 4000, CACHE_SHARE = 50      //  a cache of 2 %
 };
 
 //  While parsing: what speaks of jobs by number is kept until all jobs are known.
@@ -88,7 +89,8 @@ s_speeds (void *target, char *text, char error [OPTION_ERROR_BYTES])
             return true;
         }
     }
-    return option_fail (error, "expected speeds from 0.000001 to 1 with commas between, as in 1,0.73,0.41,0.23");
+    return option_fail (error, "expected speeds from 0.000001 to 1 with commas between, as in "
+        "1,0.73,0.41,0.23");
 }
 
 static bool
@@ -229,8 +231,8 @@ s_first_given (const option_result_t *result, const char *const *names)
 static bool
 s_check_sweep (const option_result_t *result)
 {
-    const char *unwanted = s_first_given (result, OPTION_CHOICES ("policy", "job", "subsets", "phase", "leave",
-        "json"));
+    const char *unwanted = s_first_given (result,
+        OPTION_CHOICES ("policy", "job", "subsets", "phase", "leave", "json"));
     return !unwanted || simulated_complain ("--%s: expected without --sweep, which has jobs and policies of "
         "its own", unwanted);
 }

@@ -8,15 +8,15 @@
 #include "simulated_run.h"
 
 //  Whether a group of samples comes at other places than the rest: what each job of the plan holds, and for
-//  plans with lists (simulated_subsets) the samples with more holders than the median has, and those whose
-//  holders' speeds add up to more.  Each group of a job's epoch is a test; the worst is told.
+//  plans with lists (simulated_subsets) the samples with more holders than the median has, and those of
+//  fast holders: their speeds add up to more.  Each group of a job's epoch is a test; the worst is told.
 typedef struct {
     size_t tests;
     double z;                           //  of the chi-square of the group's positions
     double bound;                       //  what |z| exceeds in one run of 10,000, for so many tests
     size_t job;
     uint32_t epoch;
-    size_t group;                       //  a job's number; then SIMULATED_MANY_HOLDERS, SIMULATED_FAST_HOLDERS
+    size_t group;                       //  a job's number, or SIMULATED_MANY_HOLDERS or _FAST_HOLDERS
 } simulated_groups_t;
 
 enum { SIMULATED_MANY_HOLDERS = SIMULATED_JOBS_MAX, SIMULATED_FAST_HOLDERS, SIMULATED_GROUPS };

@@ -1,4 +1,5 @@
 #include "tier_run.h"
+#include "sampler_passes.h"
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -419,7 +420,7 @@ s_set_up (simulation_t *self, uint64_t seed, _Atomic uint32_t *const *bins)
     self->limit_bytes = tier_disk_limit (plan);
     sampler_policy_t policy = plan->sampler == TIER_DSA? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW;
     self->sampler = sampler_new (plan->samples, policy, random_next (&self->random));
-    sampler_may_turn (self->sampler, false);
+    sampler_passes_allow (self->sampler, false);
     size_t versions = (size_t) (plan->cache * plan->samples);
     self->version_index = version_index_new (versions > 0? versions: 1, random_next (&self->random));
     version_index_on_kind_end (self->version_index, s_kind_ended, self);

@@ -2,11 +2,11 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "passes.h"
+#include "sampler_passes.h"
 #include "xalloc.h"
 
 enum { VERSION_INDEX_MAGIC = 0x73746f63 };
-enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64, WORDS_MORE = 16 };
+enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
 
 _Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX,
     "a version knows every job that may have used it");
@@ -64,32 +64,6 @@ static void s_merging (void *context, sampler_t *sampler);
 
 //  ---- losses
 
-//  Ids come in any order, so the set grows to its full size in a few steps.
-static void
-s_lost_add (version_index_lost_t *set, uint32_t id)
-{
-    size_t word = id / 64;
-    if (word >= set->room) {
-        size_t room = word + word / 8 + WORDS_MORE;
-        set->words = xalloc_memory (realloc (set->words, room * sizeof *set->words));
-        memset (set->words + set->room, 0, (room - set->room) * sizeof *set->words);
-        set->room = room;
-    }
-    set->words [id / 64] |= 1ull << id % 64;
-}
-
-//  Whether the sample was in the set.
-static bool
-s_lost_remove (version_index_lost_t *set, uint32_t id)
-{
-    if (id / 64 >= set->room)
-        return false;
-    uint64_t bit = 1ull << id % 64;
-    bool was_there = set->words [id / 64] & bit;
-    set->words [id / 64] &= ~bit;
-    return was_there;
-}
-
 //  Whether the version, which is of the consumer's side, could serve it.
 static bool
 s_could_serve (const consumer_t *consumer, const version_t *version)
@@ -98,7 +72,7 @@ s_could_serve (const consumer_t *consumer, const version_t *version)
     if (!kind->is_random)
         return sampler_has (kind->sampler, consumer->sampler_job, version->id);
     return !s_has_used (consumer, version)
-        && sampler_comes (kind->sampler, consumer->sampler_job, version->id, version->drawn_at);
+        && sampler_passes_comes (kind->sampler, consumer->sampler_job, version->id, version->drawn_at);
 }
 
 //  The version leaves the index, or this side: a loss to each consumer that might have used it there.
@@ -120,7 +94,8 @@ s_lose (version_index_t *self, const version_t *version, bool is_reusable)
             continue;
         left--;
         bool is_own = version->sharers >> consumer->tenant & 1;
-        s_lost_add (&consumer->lost [is_own? VERSION_INDEX_LOST_OWN: VERSION_INDEX_LOST_OTHERS], version->id);
+        lost_samples_add (&consumer->lost [is_own? VERSION_INDEX_LOST_OWN: VERSION_INDEX_LOST_OTHERS],
+            version->id);
     }
 }
 
@@ -151,15 +126,6 @@ s_count_again (const consumer_t *consumer)
     self->losses.again += consumer->had_lost [VERSION_INDEX_LOST_OWN]
         || consumer->had_lost [VERSION_INDEX_LOST_OTHERS];
     self->account_losses [consumer->tenant].again += consumer->had_lost [VERSION_INDEX_LOST_OWN];
-}
-
-static void
-s_losses_forget (consumer_t *consumer)
-{
-    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
-        if (consumer->lost [kind].words)
-            memset (consumer->lost [kind].words, 0,
-                consumer->lost [kind].room * sizeof *consumer->lost [kind].words);
 }
 
 version_index_losses_t
@@ -612,7 +578,7 @@ static bool
 s_wants (const consumer_t *consumer, uint32_t id, uint64_t place)
 {
     return s_is_open (consumer, id)
-        && sampler_comes (consumer->kind->sampler, consumer->sampler_job, id, place);
+        && sampler_passes_comes (consumer->kind->sampler, consumer->sampler_job, id, place);
 }
 
 //  Whether the version's count includes the consumer, unless the consumer is inside a draw.
@@ -688,7 +654,7 @@ s_enter_draw (consumer_t *consumer, uint32_t id)
 {
     //  The consumer gets a version: earlier losses of the sample are over.
     for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
-        consumer->had_lost [kind] = s_lost_remove (&consumer->lost [kind], id);
+        consumer->had_lost [kind] = lost_samples_remove (&consumer->lost [kind], id);
     version_index_claim (consumer, id, -1);
     consumer->drawing = true;
 }
@@ -733,8 +699,8 @@ s_note_draws (consumer_t *consumer)
 {
     sampler_t *sampler = consumer->kind->sampler;
     consumer->follows = sampler_follows (sampler, consumer->sampler_job);
-    consumer->has_passes = sampler_has_passes (sampler, consumer->sampler_job);
-    sampler_on_skip (sampler, consumer->sampler_job, s_skip, consumer);
+    consumer->has_passes = sampler_passes_has (sampler, consumer->sampler_job);
+    sampler_passes_on_skip (sampler, consumer->sampler_job, s_skip, consumer);
 }
 
 void
@@ -882,29 +848,18 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
         link = &(*link)->next;
     *link = consumer->next;
     for (int lost = 0; lost < VERSION_INDEX_LOST_KINDS; lost++)
-        free (consumer->lost [lost].words);
-    memset (consumer->lost, 0, sizeof consumer->lost);
+        lost_samples_free (&consumer->lost [lost]);
     consumer->kind = NULL;
     s_end_when_empty (kind);
 }
 
-//  For prepared_each.
+//  For prepared_each: a consumer that followed draws along passes now, and is of the other side.
 static void
 s_share_anew (void *context, version_t *version)
 {
     const consumer_t *consumer = context;
     if (version->class == consumer->kind->number)
         s_share (consumer->kind, version);
-}
-
-//  A consumer that followed is of the other side now, and draws along passes.
-static void
-s_turn (consumer_t *consumer)
-{
-    version_index_t *self = consumer->kind->version_index;
-    s_note_draws (consumer);
-    if (self->tenant_count > 1)
-        prepared_each (self->prepared, s_share_anew, consumer);
 }
 
 void
@@ -917,10 +872,14 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     self->beginning = true;
     sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
     self->beginning = false;
-    if (consumer->follows && !sampler_follows (sampler, consumer->sampler_job))
-        s_turn (consumer);
+    bool turns = consumer->follows && !sampler_follows (sampler, consumer->sampler_job);
+    if (turns)
+        s_note_draws (consumer);
+    if (turns && self->tenant_count > 1)
+        prepared_each (self->prepared, s_share_anew, consumer);
     if (consumer->kind->is_random)
-        s_losses_forget (consumer);
+        for (int lost = 0; lost < VERSION_INDEX_LOST_KINDS; lost++)
+            lost_samples_clear (&consumer->lost [lost]);
     version_index_claim_all (consumer, +1);
 }
 
@@ -952,14 +911,14 @@ s_new_version (const consumer_t *consumer, uint32_t id)
 {
     version_set_t *kind = consumer->kind;
     uint32_t draw = consumer->numbers? consumer->number: kind->is_random? s_next_draw (kind, id): 0;
-    uint64_t place = sampler_place (kind->sampler, consumer->sampler_job);
+    uint64_t place = sampler_passes_place (kind->sampler, consumer->sampler_job);
     uint32_t count = 0;
     sampler_prefetch (kind->sampler, id);
     for (const consumer_t *other = kind->consumers; other; other = other->next)
         count += !other->drawing && other->follows == consumer->follows && s_wants (other, id, place);
     kind->versions++;
-    version_t *version = prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw,
-        kind->version_bytes, count);
+    version_t *version = prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id,
+        draw, kind->version_bytes, count);
     version->drawn_at = place;
     return version;
 }

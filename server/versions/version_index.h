@@ -10,8 +10,8 @@
  *  versions should stay for jobs that will draw their samples soon.  A deterministic version serves each
  *  epoch, so to consumers of its set all samples are open.
  *
- *  A consumer that draws along passes (sampler_has_passes) may use a version only until it comes past the place at
- *  which that was drawn: what no consumer comes to any more may leave the cache first.
+ *  A consumer that draws along passes (sampler_passes_has) may use a version only until it comes past the
+ *  place at which that was drawn: what no consumer comes to any more may leave the cache first.
  *
  *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the
  *  side of the consumer that schedules it; the versions of followers are the sampler's reusable versions.  A
@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "lost_samples.h"
 #include "prepared.h"
 #include "random.h"
 #include "sampler.h"
@@ -57,12 +58,6 @@ enum { VERSION_INDEX_TENANTS_MAX = PREPARED_NOBODY };
 //  Versions that a consumer loses (version_index_losses_t): those that a job of its tenant had used, and the
 //  others.
 enum { VERSION_INDEX_LOST_OWN, VERSION_INDEX_LOST_OTHERS, VERSION_INDEX_LOST_KINDS };
-
-//  A set of samples, a bit each; samples from 64 x room on are not in it.
-typedef struct {
-    uint64_t *words;
-    size_t room;
-} version_index_lost_t;
 
 //  A job; its owner embeds this.  Set the first group, then call version_index_join.
 typedef struct consumer {
@@ -80,7 +75,7 @@ typedef struct consumer {
                                 //  not depend on it
     bool drawing;               //  inside a draw: its claims on the id are withdrawn
     bool had_lost [VERSION_INDEX_LOST_KINDS];           //  inside a draw: the sample was among
-    version_index_lost_t lost [VERSION_INDEX_LOST_KINDS];       //  samples with a version that is lost to the
+    lost_samples_t lost [VERSION_INDEX_LOST_KINDS];       //  samples with a version that is lost to the
                                                                 //  consumer
     struct consumer *next;      //  of its set
 } consumer_t;
@@ -202,10 +197,11 @@ enum { VERSION_INDEX_WINDOW_FIRST_BATCHES = 4, VERSION_INDEX_WINDOW_RELEASES_A_S
 //  How many samples a job may have drawn that its client has not released.  whole: the window in the end;
 //  released: samples so far.
 //
-//  Under `follow` the window of a job that shares (it follows, or draws along passes) begins with a few batches and grows by a sample for every few released.  If
-//  a newcomer drew a whole window ahead of the others at once, its versions would be gone when the others
-//  need them, which costs up to a window of preparations; drawn gradually, others find them among the
-//  reusable versions (measured: bench/sampler_sim, --window).
+//  Under `follow` the window of a job that shares (it follows, or draws along passes) begins with a few
+//  batches and grows by a sample for every few released.  If a newcomer drew a whole window ahead of the
+//  others at once, its versions would be gone when the others need them, which costs up to a window of
+//  preparations; drawn gradually, others find them among the reusable versions (measured: bench/sampler_sim,
+//  --window).
 static inline uint64_t
 version_index_window (uint64_t whole, bool shares, uint32_t batch, uint64_t released)
 {

@@ -2,12 +2,12 @@
  *
  *  Each case of the sampler's tests that judges by chance takes the largest |z| of its k figures and fails
  *  beyond the two-sided normal quantile of 3.66e-6 / k.  There are twenty-seven such cases: one in
- *  test_follow_statistics, test_going_on_statistics, test_history, test_passes and test_reusable_set each, two in
- *  test_dsa_law and test_stream_order each, three in test_dsa_shapes, four in test_orders and test_random
- *  each and seven in test_permutation.  So all of them together raise a false alarm in at most 0.99 of
- *  10,000 runs (with the default seed: in every run or in none), which leaves room for the few cases with
- *  fixed bounds (phi2, shares of preparations): these are five standard deviations and more from what they
- *  bound.  A new case: count again.
+ *  test_follow_statistics, test_going_on_statistics, test_history, test_passes and test_reusable_set each,
+ *  two in test_dsa_law and test_stream_order each, three in test_dsa_shapes, four in test_orders and
+ *  test_random each and seven in test_permutation.  So all of them together raise a false alarm in at most
+ *  0.99 of 10,000 runs (with the default seed: in every run or in none), which leaves room for the few cases
+ *  with fixed bounds (phi2, shares of preparations): these are five standard deviations and more from what
+ *  they bound.  A new case: count again.
  */
 #ifndef STATISTICS_H
 #define STATISTICS_H

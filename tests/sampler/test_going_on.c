@@ -452,8 +452,8 @@ s_take_some (uint8_t taken [MANY], uint64_t *random)
         taken [id] = test_below (random, 2) == 0;
 }
 
-//  Jobs that go on with unlike sets: each doubles the strata, so few follow and the others draw along passes, and
-//  all do from their next epochs on.  When but one of them is left there is room again.
+//  Jobs that go on with unlike sets: each doubles the strata, so few follow and the others draw along
+//  passes, and all do from their next epochs on.  When but one of them is left there is room again.
 static void
 test_beyond_the_strata (void **state)
 {

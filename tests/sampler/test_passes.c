@@ -1,6 +1,6 @@
 /*  Guards: jobs that draw along common passes get each sample once an epoch, uniformly, however the data of
- *  others lie, and their epochs know nothing of each other; versions lose a job's claim when, and only when, it
- *  is told; and jobs come to a sample together.
+ *  others lie, and their epochs know nothing of each other; versions lose a job's claim when, and only when,
+ *  it is told; and jobs come to a sample together.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "passes.h"
 #include "permutation.h"
 #include "sampler.h"
+#include "sampler_passes.h"
 #include "seed.h"
 #include "statistics.h"
 
@@ -75,7 +76,7 @@ s_skip (void *context, uint32_t id, int change)
 static void
 s_fill_strata (sampler_t *sampler, uint32_t samples)
 {
-    for (uint32_t job = 0; job < 2 || !sampler_has_passes (sampler, job - 2); job++) {
+    for (uint32_t job = 0; job < 2 || !sampler_passes_has (sampler, job - 2); job++) {
         roaring_bitmap_t *data = roaring_bitmap_create ();
         random_t random = random_from_seed (job + 77);
         for (uint32_t id = 0; id < samples; id++)
@@ -100,9 +101,9 @@ s_join (world_t *self, size_t index, uint64_t *seed)
             roaring_bitmap_add (data, id);
         }
     job->number = sampler_join (self->sampler, &(sampler_join_t) { .data = data });
-    assert_true (sampler_has_passes (self->sampler, job->number));
+    assert_true (sampler_passes_has (self->sampler, job->number));
     roaring_bitmap_free (data);
-    sampler_on_skip (self->sampler, job->number, s_skip, job);
+    sampler_passes_on_skip (self->sampler, job->number, s_skip, job);
 }
 
 //  What a job comes to after the draw is told less than before only where it was told of.
@@ -111,7 +112,7 @@ s_check_claims (const world_t *self, const job_t *job, const bool *came)
 {
     for (size_t index = 0; index < self->drawn_count; index++) {
         const drawn_t *drawn = &self->drawn [index];
-        bool comes = sampler_comes (self->sampler, job->number, drawn->id, drawn->place);
+        bool comes = sampler_passes_comes (self->sampler, job->number, drawn->id, drawn->place);
         if (came [index] && !comes && sampler_needs (self->sampler, job->number, drawn->id))
             assert_true (job->told_all || job->told [drawn->id] == 3);
         assert_false (comes && !came [index]);
@@ -124,7 +125,8 @@ s_draw (world_t *self, size_t index)
     job_t *job = &self->jobs [index];
     bool came [REMEMBERED];
     for (size_t each = 0; each < self->drawn_count; each++)
-        came [each] = sampler_comes (self->sampler, job->number, self->drawn [each].id, self->drawn [each].place);
+        came [each] = sampler_passes_comes (self->sampler, job->number, self->drawn [each].id,
+            self->drawn [each].place);
     memset (job->told, 0, sizeof job->told);
     job->told_all = false;
     sampler_offer_t offer;
@@ -141,7 +143,7 @@ s_draw (world_t *self, size_t index)
     job->drawn++;
     if (self->on_draw)
         self->on_draw (self->context, index, id);
-    uint64_t place = sampler_place (self->sampler, job->number);
+    uint64_t place = sampler_passes_place (self->sampler, job->number);
     if (place == PASSES_NO_PLACE)
         return;
     self->places++;
@@ -167,7 +169,7 @@ s_end_epoch (world_t *self, job_t *job)
     job->drawn = 0;
     job->epoch++;
     sampler_epoch_begin (self->sampler, job->number);
-    assert_true (sampler_has_passes (self->sampler, job->number));
+    assert_true (sampler_passes_has (self->sampler, job->number));
 }
 
 //  Property: in any mix of joins, leaves, pauses, speeds, bursts and bad samples.
@@ -307,7 +309,8 @@ test_uniform (void **state)
             tests += 2;
             for (size_t other = 0; other < LAW_JOBS; other++)
                 if (other != index) {
-                    worst = fmax (worst, fabs (s_z_held_by (law, job, epoch, index, &law->world->jobs [other])));
+                    double z = s_z_held_by (law, job, epoch, index, &law->world->jobs [other]);
+                    worst = fmax (worst, fabs (z));
                     tests++;
                 }
         }
@@ -353,8 +356,8 @@ s_phi2 (const orders_t *orders, size_t index, size_t lag, uint32_t first)
     return sum / job->size / (double) (LONG_EPOCHS - lag - first);
 }
 
-//  The mean over the jobs of one speed: of independent shuffles it has a standard deviation of 12.7 / (600 sqrt
-//  (4 x 20)) = 0.0024.  Fast jobs have little more than a pass an epoch, slow ones many.
+//  The mean over the jobs of one speed: of independent shuffles it has a standard deviation of 12.7 / (600
+//  sqrt (4 x 20)) = 0.0024.  Fast jobs have little more than a pass an epoch, slow ones many.
 static void
 test_fresh_and_together (void **state)
 {

@@ -259,9 +259,10 @@ class Command(unittest.TestCase):
         self.assertEqual(audit(*paths)[0], 0)
         status, result, errors = audit("--held", *paths)
         self.assertEqual((status, errors), (1, ""))
-        self.assertEqual({(fault["kind"], fault["file"]) for fault in result["faults"]}, {("group", paths[0])})
-        self.assertTrue(any("the samples that %s holds too come later than others, over 20 epochs together" % paths[1]
-                            in fault["message"] for fault in result["faults"]), result["faults"])
+        self.assertEqual({(fault["kind"], fault["file"]) for fault in result["faults"]},
+                         {("group", paths[0])})
+        late = "the samples that %s holds too come later than others, over 20 epochs together" % paths[1]
+        self.assertTrue(any(late in fault["message"] for fault in result["faults"]), result["faults"])
         #  With one file nothing is held by another, and that is said.
         status, result, errors = audit("--held", paths[1])
         self.assertEqual((status, errors), (0, ""))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "audit_groups.h"
 #include "audit_tests.h"
 
 //  How improbable it must be that drop_last has hidden an id from all finished epochs so far, for us to call
@@ -542,6 +543,7 @@ s_run_job (audit_t *self, size_t index)
     s_rank_ids (self, job);
     s_judge_once (self, job);
     audit_tests_job (&self->record, index);
+    audit_groups_job (&self->record, index);
     return true;
 }
 
@@ -556,6 +558,8 @@ audit_run (audit_t *self)
             return -ENOMEM;
     if (self->record.job_count > 1)
         audit_tests_jobs (&self->record);
+    for (size_t job = 0; self->record.tests_held && job < self->record.job_count; job++)
+        audit_groups_held (&self->record, job);
     if (!self->record.out_of_memory)
         audit_tests_explain (&self->record, audit_bound (self));
     return self->record.out_of_memory? -ENOMEM: 0;

@@ -160,9 +160,9 @@ int __attribute__ ((warn_unused_result)) audit_add_epoch (audit_t *self, uint64_
 int __attribute__ ((warn_unused_result)) audit_join (audit_t *self);
 //  That a sample is of a group.
 typedef struct { uint32_t id, group; } audit_member_t;
-//  Of each job, the mean place of what each other job holds is to be tested too: of all the samples that the other
-//  one's epochs have; of those that more of the other jobs hold than is usual; and the same with jobs that count as
-//  often as they finished epochs, as fast ones do.  Before audit_run.
+//  Of each job, the mean place of what each other job holds is to be tested too: of all the samples that the
+//  other one's epochs have; of those that more of the other jobs hold than is usual; and the same with jobs
+//  that count as often as they finished epochs, as fast ones do.  Before audit_run.
 void audit_test_held (audit_t *self);
 //  Each group's mean place in a job's epochs is to be tested too.  Takes *members_p (malloc'ed, by ascending
 //  id, each id once, groups below group_count) and nulls it.  names: of groups, lent until audit_destroy.

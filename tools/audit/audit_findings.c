@@ -641,8 +641,8 @@ s_note_untested (record_t *record, size_t job_index)
         few++;
     }
     if (record->tests_held && !record->jobs [job_index].is_held) {
-        s_say (&draft, "%swhere samples come that other jobs hold: that needs another file, two finished epochs of "
-            "different order, of %d samples or more, and data that are not all held alike",
+        s_say (&draft, "%swhere samples come that other jobs hold: that needs another file, two finished "
+            "epochs of different order, of %d samples or more, and data that are not all held alike",
             few? "; and ": "not tested: ", AUDIT_GROUPS_LEAST);
         few++;
     }

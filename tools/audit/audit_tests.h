@@ -94,6 +94,8 @@ typedef struct {
 
 //  Makes all tests of a job, its ids being ranks in the universe, and fills in its figures.
 void audit_tests_job (record_t *self, size_t index);
+//  Adds a test to those made.
+void audit_tests_push (record_t *self, const trial_t *trial);
 //  Tests each two jobs against each other.
 void audit_tests_jobs (record_t *self);
 

@@ -16,6 +16,7 @@
 //  (raw_refcount.c).
 
 #include "raw_prefetch.h"
+#include "sampler_passes.h"
 #include <assert.h>
 #include <stdlib.h>
 #include "budget.h"
@@ -373,7 +374,7 @@ dataset_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack,
     budget_measure (self);
     //  A tier redirects the draws of its jobs, and all of them follow or none.
     if (pack->policy != RAW_DIRECT)
-        sampler_may_turn (dataset->sampler, false);
+        sampler_passes_allow (dataset->sampler, false);
     s_join_all (self, dataset);
     return true;
 }

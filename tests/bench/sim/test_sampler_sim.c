@@ -496,8 +496,8 @@ test_trials_are_means_of_runs (void **state)
     simulated_trial_clear (&trial);
 }
 
-//  Twenty jobs on random halves: what they prepare is a quarter of what jobs prepare that draw apart (0.96), at
-//  batches and speeds of any kind less than half; and their epochs know nothing of each other.  phi2 of
+//  Twenty jobs on random halves: what they prepare is a quarter of what jobs prepare that draw apart (0.96),
+//  at batches and speeds of any kind less than half; and their epochs know nothing of each other.  phi2 of
 //  independent shuffles of 1,000 samples has a standard deviation of 0.013 / sqrt (pairs).
 static void
 test_random_halves_are_shared (void **state)
@@ -512,7 +512,8 @@ test_random_halves_are_shared (void **state)
         simulated_job_t jobs [COUNT];
         for (size_t job = 0; job < COUNT; job++) {
             double speed = cases [each].has_speeds? speeds [job % 4]: 1;
-            jobs [job] = s_job (speed, 0.5 * (double) (job * 7 % COUNT) / COUNT, (uint32_t) ceil (10 * speed), 0, 1);
+            double start = 0.5 * (double) (job * 7 % COUNT) / COUNT;
+            jobs [job] = s_job (speed, start, (uint32_t) ceil (10 * speed), 0, 1);
         }
         uint32_t *ids = simulated_subsets (jobs, COUNT, HALVES_SAMPLES);
         simulated_plan_t plan = s_plan (SIMULATED_FOLLOW, HALVES_SAMPLES, jobs, COUNT);

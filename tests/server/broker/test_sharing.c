@@ -194,8 +194,8 @@ test_out_of_step (void **state)
     s_assert_notices (&plan, none);
 }
 
-//  Guards: jobs over a pack that the strata have no room for are told so, those that follow are not; over a folder
-//  they draw along passes, and there is nothing to tell.
+//  Guards: jobs over a pack that the strata have no room for are told so, those that follow are not; over a
+//  folder they draw along passes, and there is nothing to tell.
 static void
 s_assert_apart (bool is_pack)
 {

@@ -1,4 +1,5 @@
 #include "index_model.h"
+#include "sampler_passes.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ s_counts (const model_t *model, const model_job_t *job, const model_version_t *v
     const sampler_t *sampler = index_model_sampler (model, job);
     uint32_t number = job->consumer.sampler_job;
     return job->there && index_model_may_use (model, job, version)
-        && sampler_comes (sampler, number, version->id, version->drawn_at)
+        && sampler_passes_comes (sampler, number, version->id, version->drawn_at)
         && version->is_reusable == index_model_follows (model, job);
 }
 
@@ -134,7 +135,7 @@ index_model_note_loss (model_t *model, const model_version_t *version, bool is_r
             continue;
         const sampler_t *sampler = index_model_sampler (model, job);
         uint32_t number = job->consumer.sampler_job;
-        if (version->kind->is_random? sampler_comes (sampler, number, version->id, version->drawn_at):
+        if (version->kind->is_random? sampler_passes_comes (sampler, number, version->id, version->drawn_at):
                 sampler_has (sampler, number, version->id))
             job->lost [sharers >> job->consumer.tenant & 1? VERSION_INDEX_LOST_OWN:
                 VERSION_INDEX_LOST_OTHERS] |= UINT64_C (1) << version->id;
@@ -226,7 +227,7 @@ static void
 s_check_lost (const model_t *model, const model_job_t *job)
 {
     for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++) {
-        const version_index_lost_t *set = &job->consumer.lost [kind];
+        const lost_samples_t *set = &job->consumer.lost [kind];
         uint64_t lost = set->room? set->words [0]: 0;
         if (lost != job->lost [kind])
             fail_msg ("seed %" PRIu64 ": job %td has lost %" PRIx64 ", should %" PRIx64, model->seed,

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "effort.h"
 #include "index_model.h"
+#include "sampler_passes.h"
 #include "reusable_versions_log.h"
 #include "seed.h"
 
@@ -460,7 +461,7 @@ s_fill_strata (sampler_t *sampler)
         for (uint32_t id = SAMPLES; id < MORE_SAMPLES; id++)
             if (random_below (&random, 2))
                 roaring_bitmap_add (data, id);
-        count += sampler_has_passes (sampler, sampler_join (sampler, &(sampler_join_t) { .data = data }));
+        count += sampler_passes_has (sampler, sampler_join (sampler, &(sampler_join_t) { .data = data }));
         roaring_bitmap_free (data);
     }
 }
