@@ -34,8 +34,8 @@
  *
  *  Coins are functions of sample and pass, so that equal jobs in step draw the same samples.
  *
- *  Some hundred bytes a job and none a sample: orders are computed (permutation.h), and the history says what a
- *  job needs and what it drew at the end of the epoch before (to a twentieth of it).
+ *  Some hundred bytes a job and none a sample: orders are computed (permutation.h), and the history says what
+ *  a job needs and what it drew at the end of the epoch before (to a twentieth of it).
  *
  *  Invariants, checked by passes_check ():
  *    P1  the clock does not move backwards, nor does a cursor.
