@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Datamodels: sixty models, each trained on a random half of the data, tell which samples help.
 
-Each job knows only its own half.  No two halves are alike, so no order suits all jobs; they draw along common
-random orders of all samples instead (docs/randomness.md, "Common passes"), and a sample is prepared a few times an
-epoch where sixty loaders of their own would prepare it thirty times.
+Each job knows only its own half.  No two halves are alike, so no order suits all jobs; they draw along
+common random orders of all samples instead (docs/randomness.md, "Common passes"), and a sample is prepared
+a few times an epoch where sixty loaders of their own would prepare it thirty times.
 
     PYTHONPATH=clients/python python3 examples/datamodels.py
 """
@@ -54,8 +54,9 @@ def main() -> None:
             with_it = (had * found[:, None]).sum(0) / np.maximum(had.sum(0), 1)
             without = (~had * found[:, None]).sum(0) / np.maximum((~had).sum(0), 1)
             effect = with_it - without
-            print(f"{options.jobs} models: accuracy {found.mean():.3f} on average; the sample that helps most, "
-                  f"{effect.argmax()}, adds {effect.max():.3f}, the worst, {effect.argmin()}, {effect.min():.3f}")
+            print(f"{options.jobs} models: accuracy {found.mean():.3f} on average; the sample that helps "
+                  f"most, {effect.argmax()}, adds {effect.max():.3f}, the worst, {effect.argmin()}, "
+                  f"{effect.min():.3f}")
             print(shared(server.status()))
         finally:
             server.stop()

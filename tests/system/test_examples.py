@@ -91,6 +91,13 @@ class Examples(Scripts):
         self.assertEqual(delivered, 3 * (2 * 100 + 50))
         self.assertLessEqual(prepared, delivered)
 
+    def test_datamodels(self):
+        output = self.run_script("examples/datamodels.py", "--samples", 400, "--epochs", 4, "--jobs", 16)
+        self.assertRegex(output, r"(?m)^16 models: accuracy [01]\.\d+ on average; ")
+        prepared, delivered = self.shared(output)
+        self.assertEqual(delivered, 16 * (4 * 200 + 100))
+        self.assertLess(prepared, delivered * 0.7)      # apart they would prepare nearly all
+
     def test_resume(self):
         output = self.run_script("examples/resume.py", "--samples", 128, "--epochs", 3, "--kills", 1,
                                  "--step", 0.5)
