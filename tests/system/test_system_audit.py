@@ -266,7 +266,8 @@ class Command(unittest.TestCase):
         #  With one file nothing is held by another, and that is said.
         status, result, errors = audit("--held", paths[1])
         self.assertEqual((status, errors), (0, ""))
-        self.assertIn("where samples come that other jobs hold: that needs another file", result["notes"][0]["message"])
+        self.assertIn("where samples come that other jobs hold: that needs another file",
+                      result["notes"][0]["message"])
 
     def test_what_is_no_file_is_told_by_every_command(self):
         """And at once: the fifo has no writer."""
