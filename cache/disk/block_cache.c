@@ -799,6 +799,7 @@ block_cache_figures (const block_cache_t *self)
     if (self->threads) {
         figures.times_aside = block_cache_threads_times_aside (self->threads);
         figures.is_aside = block_cache_threads_are_aside (self->threads);
+        figures.waiting = block_cache_threads_bytes (self->threads);
     }
     return figures;
 }

@@ -47,6 +47,7 @@ typedef struct {
                                         //  (failure)
     uint64_t times_aside;               //  how often the disk did not answer, or too late
     bool is_aside;                      //  it is not asked now for this reason
+    uint64_t waiting;                   //  bytes that wait to be written, and are not in `bytes`
 } block_cache_figures_t;
 
 //  Makes the folder if it is missing (0700).  bytes_max >= BLOCK_CACHE_LEAST_BYTES.  Removes what is beyond

@@ -10,13 +10,16 @@ enum {
     SHARE = 4,                          //  one part in SHARE of the time may be lost
     TOGETHER_BYTES = 4 * 1024 * 1024,   //  so many wait no longer
     SPARE_BYTES = 16 * 1024,            //  a smaller copy's memory is not kept
-    ROUND_BYTES = 64 * 1024
+    ROUND_BYTES = 64 * 1024,
+    UNIT_BYTES = 4096
 };
+
+static void s_start (struct block_cache_threads *self);
 
 //  Jobs that are carried out in order.
 typedef struct {
     block_cache_job_t *first, *last;    //  that wait
-    size_t count, bytes;                //  of these
+    size_t count, bytes;                //  of these; bytes of whole units
     size_t callers;                     //  of these: jobs that a caller waits for
     int64_t since_ms;                   //  the first waits
     block_cache_job_t *now;             //  under way, with those behind it; NULL: none
@@ -38,6 +41,7 @@ struct block_cache_threads {
     size_t left;                        //  jobs that have no caller any more
     bool is_stopped;
     uint64_t ended;                     //  reads, of callers that have gone too
+    uint64_t kept;                      //  jobs that were handed over and have ended
     uint32_t slice_ms;
     double lost;                        //  slices, beyond one part in SHARE of the time
     int64_t counted_ms, aside_until_ms;
@@ -153,6 +157,7 @@ static void
 s_end (block_cache_threads_t *self, block_cache_job_t *job)
 {
     self->ended += s_counts (job);
+    self->kept += job->is_handed_over;
     if (job->is_left || job->is_handed_over) {
         self->left -= job->is_left;
         s_free (self, job);
@@ -167,6 +172,13 @@ s_end (block_cache_threads_t *self, block_cache_job_t *job)
 }
 
 //  -- jobs in order
+
+//  Of the files of a data set the smallest take a unit too, or the list would be long.
+static size_t
+s_room (const block_cache_job_t *job)
+{
+    return job->request.count * UNIT_BYTES;
+}
 
 //  Whether those that wait are to begin now.  Under the lock, as the next ones.
 static bool
@@ -188,10 +200,11 @@ s_take_in_order (block_cache_threads_t *self)
         block_cache_job_t *next = job->next;
         job->state = BLOCK_CACHE_JOB_WORKS;
         ordered->count--;
-        ordered->bytes -= job->request.bytes;
-        ordered->now_bytes += job->request.bytes;
+        ordered->bytes -= s_room (job);
+        ordered->now_bytes += s_room (job);
         ordered->callers -= !job->is_handed_over;
-        if (!next || taken == BLOCK_CACHE_TOGETHER || !job->is_handed_over || !next->is_handed_over
+        if (!next || taken == BLOCK_CACHE_TOGETHER || ordered->now_bytes + s_room (next) > TOGETHER_BYTES
+        ||  !job->is_handed_over || !next->is_handed_over
         ||  next->request.work != job->request.work || next->request.data != job->request.data)
             break;
         job->request.more = &next->request;
@@ -235,22 +248,34 @@ s_rest (block_cache_threads_t *self)
     self->idle--;
 }
 
+//  A thread that waits until those in order are due has begun something else: another one waits for that.
+static void
+s_hand_on_watch (block_cache_threads_t *self)
+{
+    if (!self->ordered.first || self->ordered.now)
+        return;
+    if (self->idle <= self->waiting)
+        s_start (self);
+    pthread_cond_signal (&self->work);
+}
+
 static void *
 s_run (void *argument)
 {
     block_cache_threads_t *self = argument;
     pthread_mutex_lock (&self->lock);
     for (;;) {
-        block_cache_job_t *job = s_next (self);
-        if (job) {
+        block_cache_job_t *job;
+        if (s_are_due (self))
+            s_work_in_order (self);
+        else
+        if ((job = s_next (self))) {
+            s_hand_on_watch (self);
             pthread_mutex_unlock (&self->lock);
             job->request.work (&job->request);
             pthread_mutex_lock (&self->lock);
             s_end (self, job);
         }
-        else
-        if (s_are_due (self))
-            s_work_in_order (self);
         else
         if (self->is_stopped)
             break;
@@ -406,17 +431,17 @@ static void
 s_put_in_order (block_cache_threads_t *self, block_cache_job_t *job)
 {
     ordered_t *ordered = &self->ordered;
-    bool was_due = s_are_due (self), is_first = !ordered->first;
+    bool is_first = !ordered->first;
     *(ordered->first? &ordered->last->next: &ordered->first) = job;
     ordered->last = job;
     ordered->count++;
-    ordered->bytes += job->request.bytes;
+    ordered->bytes += s_room (job);
     ordered->callers += !job->is_handed_over;
     if (is_first)
         ordered->since_ms = clock_now_ms ();
     //  The first one's thread sees when it is due.
-    if (!ordered->now && (is_first || (!was_due && s_are_due (self)))) {
-        if (self->idle == 0)
+    if (!ordered->now && (is_first || s_are_due (self))) {
+        if (self->idle <= self->waiting)
             s_start (self);
         pthread_cond_signal (&self->work);
     }
@@ -450,7 +475,7 @@ block_cache_threads_hand_over (block_cache_threads_t *self, const block_cache_re
         return false;
     job->is_handed_over = true;
     pthread_mutex_lock (&self->lock);
-    bool is_taken = !s_is_aside (self) && self->ordered.bytes + self->ordered.now_bytes + request->bytes
+    bool is_taken = !s_is_aside (self) && self->ordered.bytes + self->ordered.now_bytes + s_room (job)
         <= BLOCK_CACHE_HANDED_BYTES_MAX;
     if (is_taken)
         s_put_in_order (self, job);
@@ -473,6 +498,15 @@ block_cache_threads_have (block_cache_threads_t *self, const struct block_data *
                 && first < job->request.first + job->request.count;
     pthread_mutex_unlock (&self->lock);
     return is_found;
+}
+
+uint64_t
+block_cache_threads_bytes (block_cache_threads_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    uint64_t bytes = self->ordered.bytes + self->ordered.now_bytes;
+    pthread_mutex_unlock (&self->lock);
+    return bytes;
 }
 
 bool
@@ -515,7 +549,7 @@ s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, dou
     if (*slices >= PATIENCE)
         return false;
     double slice_ns = self->slice_ms * 1e6;
-    uint64_t began_ns = clock_now_ns (), ended = self->ended;
+    uint64_t began_ns = clock_now_ns (), ended = self->ended, kept = self->kept;
     struct timespec until = clock_deadline (self->slice_ms);
     int rc = pthread_cond_timedwait (&job->changed, &self->lock, &until);
     double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
@@ -524,6 +558,8 @@ s_wait (block_cache_threads_t *self, block_cache_job_t *job, double *slices, dou
     bool is_own = job->state == BLOCK_CACHE_JOB_DONE && s_counts (job);
     if (self->ended - ended == is_own)
         *lost += step;
+    if (job->request.is_behind && self->kept != kept)
+        *slices = *lost = 0;            //  what stands before it is carried out
     return true;
 }
 

@@ -8,7 +8,9 @@
  *  Requests without an answer are carried out in order, by one thread at a time, and those of one data set
  *  together: they wait until BLOCK_CACHE_TOGETHER of them are there, or for BLOCK_CACHE_SOON_MS.  So the
  *  cache's lock is taken, and its room counted, once for several of them.  A request that asks for the order
- *  (is_behind) makes them begin at once, and has its turn when they have ended.
+ *  (is_behind) makes them begin at once, and has its turn when they have ended.  If they hang, that shows
+ *  when a caller waits behind them, or when BLOCK_CACHE_HANDED_BYTES_MAX wait and the next one has to; the
+ *  caller's patience begins anew with each step that ends before it.
  *
  *      A request takes 2 s: the caller goes on without a result, and the thread throws its own away when the
  *      disk answers.  Until then, and for 8 s at least, the cache is *aside*: no request begins.
@@ -81,6 +83,8 @@ bool block_cache_threads_hand_over (block_cache_threads_t *self, const block_cac
 //  Whether a request that was handed over, of this data set and some of these units, has not ended.
 bool block_cache_threads_have (block_cache_threads_t *self, const struct block_data *data, uint64_t first,
     uint64_t count);
+//  Of what was handed over and has not ended.
+uint64_t block_cache_threads_bytes (block_cache_threads_t *self);
 //  True while no request begins; how often that began.
 bool block_cache_threads_are_aside (block_cache_threads_t *self);
 uint64_t block_cache_threads_times_aside (block_cache_threads_t *self);

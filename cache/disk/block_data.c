@@ -467,7 +467,7 @@ s_work_nothing (block_cache_request_t *request)
     (void) request;
 }
 
-//  What was handed over of the range is here when it returns, or will not be.
+//  What was handed over of the range is here when it returns, or will not be, unless the cache is aside.
 static void
 s_await (const block_data_t *self, uint64_t first_unit, uint64_t bytes)
 {
@@ -1051,13 +1051,13 @@ s_store_units (block_cache_request_t *first, block_cache_head_t *head)
     if (room < beside + UNIT)
         return 1;
     size_t most = left = room < wanted? (size_t) ((room - beside) / UNIT): missing;
+    head->stores += steps;
     int rc = s_settle (self, head, head->held + most * UNIT + beside);
     for (block_cache_request_t *request = first; rc == 0 && request; request = request->more) {
         size_t now = request->found < left? request->found: left;
         rc = s_write_units (request, now);
         left -= now;
     }
-    head->stores += steps;
     int measured = s_measure (self, head);
     rc = rc? rc: measured;
     return rc? rc: most < missing;

@@ -161,8 +161,9 @@ bool block_data_read_owned (block_data_t *self, uint64_t owner, uint64_t offset,
 //  store: false: not all of it is here now.
 bool block_data_store_owned (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
-//  The same without a wait: what is read of the range waits for it instead, in this server.  False: it will
-//  not be here.
+//  The same without a wait: what is read of the range waits for it instead, in this server.  True: it is here
+//  soon, if there is room for it and its writing does not fail.  Where so many bytes wait already that the
+//  disk must be slower than what is read (BLOCK_CACHE_HANDED_BYTES_MAX), the caller waits too.
 bool block_data_store_soon (block_data_t *self, uint64_t owner, uint64_t offset, size_t bytes,
     const uint8_t *memory);
 //  Replaces all of the range, if that needs the room of no other data set.  False: not all of it is here.

@@ -141,7 +141,8 @@ s_tell_failures (const growth_t *self)
         int rc = served->is_removed? 0: dataset_source_kept_failure (&served->source);
         if (rc && rc != served->growth.failure)
             log_event (self->log, LOG_LEVEL_WARNING, "not_kept", LOG_FIELDS (LOG_TEXT ("dataset",
-                served->wanted.name)), "data set '%s' is not kept in %s: %s", served->wanted.name,
+                served->wanted.name)), "data set '%s'%s is not kept in %s: %s", served->wanted.name,
+                catalogue_fields (served->source.catalogue) > 1? ", or a field of it,": "",
                 self->sets->options->blocks_folder, served_not_kept_reason (rc));
         served->growth.failure = rc;
     }

@@ -89,6 +89,7 @@ typedef struct {
     struct { uint32_t number, fields; } jobs [SAMPLER_JOBS_MAX];
     size_t count;
     uint32_t fields;                    //  of all
+    bool is_waiting;                    //  some job waits for reads
 } readers_t;
 
 static void
@@ -100,6 +101,7 @@ s_add_reader (readers_t *self, const job_t *job)
     self->jobs [self->count].number = job->consumer.sampler_job;
     self->jobs [self->count++].fields = fields;
     self->fields |= fields;
+    self->is_waiting = self->is_waiting || job->waits.kind == WAITS_READ;
 }
 
 static void
@@ -107,6 +109,7 @@ s_find_readers (readers_t *self, const dataset_t *dataset)
 {
     self->sampler = dataset->sampler;
     self->count = self->fields = 0;
+    self->is_waiting = false;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
         if (dataset->jobs [number] && dataset->jobs [number]->state == JOB_RUNNING)
             s_add_reader (self, dataset->jobs [number]);
@@ -225,11 +228,11 @@ s_rests (broker_t *self, fetch_ahead_t *ahead, int64_t now_ms)
 
 //  How many more may be read ahead.
 static size_t
-s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
+s_spare (broker_t *self, dataset_t *dataset, const readers_t *readers, int64_t now_ms)
 {
     fetch_ahead_t *ahead = dataset->ahead;
     size_t reading = fetch_ahead_reading (dataset);
-    fetch_ahead_load_t load = ahead->driver.load (ahead->driver.user, fields);
+    fetch_ahead_load_t load = ahead->driver.load (ahead->driver.user, readers->fields);
     //  No event tells that the disk answers again, while jobs pause.
     if (load.depth == 0 && load.is_away)
         broker_wake (self, now_ms + PAUSE_MS);
@@ -240,9 +243,10 @@ s_spare (broker_t *self, dataset_t *dataset, uint32_t fields, int64_t now_ms)
     ahead->is_judged = true;
     if (ahead->is_complete)
         return 0;
-    //  While no worker is idle, no job waits for the device: what is read now saves no time, and is read from
-    //  the local disk once more.
-    if (budget_with_workers (self) >= self->options.workers)
+    //  What is read ahead is read from the local disk once more.  It saves no time while no job waits for
+    //  reads and those that prepare have enough to do.
+    size_t processors = (size_t) self->options.workers + self->lent + self->slow_out;
+    if (!readers->is_waiting && budget_with_workers (self) >= processors)
         return 0;
     if (ahead->pause_ms > 0)
         return reading == 0? 1: 0;
@@ -268,7 +272,7 @@ s_pass_dataset (broker_t *self, dataset_t *dataset, int64_t now_ms)
     if (!readers.fields)
         return;
     s_note_fields (ahead, readers.fields);
-    size_t most = s_spare (self, dataset, readers.fields, now_ms);
+    size_t most = s_spare (self, dataset, &readers, now_ms);
     if (most > 0 && ahead->is_due)
         s_renew (dataset, &readers);
     s_read_some (self, dataset, &readers, most, now_ms);

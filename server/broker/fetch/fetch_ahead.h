@@ -22,6 +22,8 @@
  *  are given up one by one.
  *  What is being read ahead when a job wants it is not read twice: the driver waits for it.
  *
+ *  Nothing is read ahead while no job of the data set waits for reads and all workers have something to do.
+ *
  *  failure modes:  none to a job.  A read that fails counts nowhere, and reading ahead pauses, then tries
  *                  one read at a time until one succeeds.  It pauses also while reads of the data set fail
  *                  (patience.h), and while the local disk is full, or does not answer.

@@ -210,7 +210,7 @@ s_has_room (const ahead_reads_t *self, const ahead_read_t *read)
 {
     block_cache_figures_t figures = block_cache_figures (self->options.cache);
     uint64_t jobs = read->dataset->fetching * read->room_bytes;     //  about
-    return figures.bytes + self->room_bytes + jobs + read->room_bytes + ROOM_LEAST_BYTES
+    return figures.bytes + figures.waiting + self->room_bytes + jobs + read->room_bytes + ROOM_LEAST_BYTES
         <= figures.bytes_max;
 }
 

@@ -37,13 +37,72 @@ typedef struct {
 static uint8_t s_truth [UNITS * UNIT];
 
 
+//  -- requests that are no stores: each waits until it is let through
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t begun, let;
+} s_gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void
+s_stand (block_cache_request_t *request)
+{
+    (void) request;
+    pthread_mutex_lock (&s_gate.lock);
+    size_t number = s_gate.begun++;
+    pthread_cond_broadcast (&s_gate.changed);
+    while (number >= s_gate.let)
+        pthread_cond_wait (&s_gate.changed, &s_gate.lock);
+    pthread_mutex_unlock (&s_gate.lock);
+}
+
+static size_t
+s_begun (void)
+{
+    pthread_mutex_lock (&s_gate.lock);
+    size_t begun = s_gate.begun;
+    pthread_mutex_unlock (&s_gate.lock);
+    return begun;
+}
+
+static void
+s_wait_until_begun (size_t begun)
+{
+    pthread_mutex_lock (&s_gate.lock);
+    while (s_gate.begun < begun)
+        pthread_cond_wait (&s_gate.changed, &s_gate.lock);
+    pthread_mutex_unlock (&s_gate.lock);
+}
+
+static void
+s_let (size_t let)
+{
+    pthread_mutex_lock (&s_gate.lock);
+    s_gate.let = let;
+    pthread_cond_broadcast (&s_gate.changed);
+    pthread_mutex_unlock (&s_gate.lock);
+}
+
+static void *
+s_stand_in_thread (void *cache)
+{
+    block_cache_request_t request = { .work = s_stand };
+    block_cache_do (cache, &request);
+    return NULL;
+}
+
+
 //  -- the disk: writes of what is kept hang, or fail; calls for the cache's lock are counted
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool hangs, fails;
+    unsigned slow_ms;                   //  a write takes so long
     size_t hanging;                     //  writes
+    size_t written;                     //  writes that have ended
+    size_t begun_then;                  //  s_gate.begun at the first one
     size_t locks;
 } s_disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -62,8 +121,12 @@ __wrap_pwrite (int descriptor, const void *memory, size_t bytes, off_t offset)
             pthread_cond_wait (&s_disk.changed, &s_disk.lock);
         s_disk.hanging--;
         fails = s_disk.fails;
+        s_disk.begun_then = s_disk.written++ == 0? s_begun (): s_disk.begun_then;
+        pthread_cond_broadcast (&s_disk.changed);
         pthread_mutex_unlock (&s_disk.lock);
     }
+    if (bytes >= UNIT / 2)
+        usleep (s_disk.slow_ms * 1000);
     if (fails)
         errno = EIO;
     return fails? -1: __real_pwrite (descriptor, memory, bytes, offset);
@@ -95,6 +158,16 @@ s_wait_for_hang (void)
 {
     pthread_mutex_lock (&s_disk.lock);
     while (s_disk.hanging == 0)
+        pthread_cond_wait (&s_disk.changed, &s_disk.lock);
+    pthread_mutex_unlock (&s_disk.lock);
+}
+
+
+static void
+s_wait_until_written (void)
+{
+    pthread_mutex_lock (&s_disk.lock);
+    while (s_disk.written == 0)
         pthread_cond_wait (&s_disk.changed, &s_disk.lock);
     pthread_mutex_unlock (&s_disk.lock);
 }
@@ -139,6 +212,7 @@ s_begin (void **state)
         s_truth [at] = pattern_byte (1, at);
     if (!scratch_begin (&world.scratch))
         return -1;
+    s_gate.begun = s_gate.let = s_disk.written = 0;
     s_open (&world, 64 << 20);
     *state = &world;
     return 0;
@@ -150,6 +224,8 @@ s_end (void **state)
     world_t *world = *state;
     s_set_hanging (false);              //  a test that failed has not said so
     s_disk.fails = false;
+    s_disk.slow_ms = 0;
+    s_let (SIZE_MAX);
     s_close (world);
     return scratch_end (&world->scratch)? 0: -1;
 }
@@ -311,6 +387,56 @@ test_the_disk_hangs (void **state)
     }
 }
 
+//  Guards: a disk that is slower than what is handed over to it holds its caller up, and is no disk that
+//  hangs.
+static void
+test_the_disk_is_slow (void **state)
+{
+    const world_t *world = *state;
+    enum { SLICE_MS = 50 };             //  patience: a second; all that waits takes nearly two
+    s_disk.slow_ms = 2 * SLICE_MS;
+    block_cache_threads_set_slice (s_threads (world), SLICE_MS);
+    for (size_t large = 0; large <= LARGES; large++)
+        assert_true (block_data_store_soon (world->data, s_owner (large), large * LARGE_BYTES, LARGE_BYTES,
+            s_truth + large * LARGE_BYTES));
+    assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
+    block_cache_threads_set_slice (s_threads (world), PATIENT_MS);
+}
+
+//  Guards: a request that takes the thread which waits for more files does not leave those that are there.
+static void
+test_a_long_read_beside (void **state)
+{
+    const world_t *world = *state;
+    pthread_t reader;
+    assert_true (s_store (world, 0));
+    assert_int_equal (pthread_create (&reader, NULL, s_stand_in_thread, world->cache), 0);
+    s_wait_until_begun (1);
+    s_wait_until_written ();
+    s_let (1);
+    pthread_join (reader, NULL);
+}
+
+//  Guards: what is due has the next free thread, however many reads wait.
+static void
+test_many_reads_beside (void **state)
+{
+    const world_t *world = *state;
+    enum { READS = 2 * BLOCK_CACHE_THREADS_MAX };
+    pthread_t readers [READS];
+    for (size_t at = 0; at < READS; at++)
+        assert_int_equal (pthread_create (&readers [at], NULL, s_stand_in_thread, world->cache), 0);
+    s_wait_until_begun (BLOCK_CACHE_THREADS_MAX);
+    for (size_t file = 0; file < BLOCK_CACHE_TOGETHER; file++)
+        assert_true (s_store (world, file));
+    s_let (1);
+    s_wait_until_written ();
+    assert_int_equal (s_disk.begun_then, BLOCK_CACHE_THREADS_MAX);
+    s_let (READS);
+    for (size_t at = 0; at < READS; at++)
+        pthread_join (readers [at], NULL);
+}
+
 //  Guards: closing waits for what was handed over.
 static void
 test_a_later_server_has_all (void **state)
@@ -418,6 +544,9 @@ main (void)
         CASE (test_several_are_kept_together),
         CASE (test_one_alone),
         CASE (test_the_disk_hangs),
+        CASE (test_the_disk_is_slow),
+        CASE (test_a_long_read_beside),
+        CASE (test_many_reads_beside),
         CASE (test_a_later_server_has_all),
         CASE (test_little_room),
         CASE (test_a_write_fails),
