@@ -1,12 +1,14 @@
 #!/bin/sh
 #  Records the orders of many mixes of jobs on live servers, and judges each mix by `tureen audit`.
 #
-#      sh bench/freshness.sh [--mixes N] [--samples N,N...] [--seed S] [--only TEXT] [--epoch SECONDS]
-#                            [--keep]
+#      sh bench/freshness.sh [--mixes N | --subsets] [--samples N,N...] [--seed S] [--only TEXT]
+#                            [--epoch SECONDS] [--keep]
 #
 #      --mixes N          how many mixes of jobs, cache, shared stage and source (100, which take about a
 #                         quarter of an hour)
-#      --samples N,N...   sizes of the data set, in turn (600,1000,4000)
+#      --subsets          the mixes of jobs on random halves of a folder instead, all 18, which draw along
+#                         common passes; they are judged by `tureen audit --held` too
+#      --samples N,N...   sizes of the data set, in turn (600,1000,4000; with --subsets 600,1000)
 #      --seed S           which mixes are taken, of all there are (1)
 #      --only TEXT        only mixes with TEXT in their name, as in "8 staggered" or "pack"
 #      --epoch SECONDS    how long an epoch of the fastest job lasts, as far as the machine keeps up (0.5)
@@ -33,6 +35,7 @@ while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || wrong "$1 needs a value"
         only=$2
         shift 2 ;;
+    --subsets) options="$options --subsets"; shift ;;
     --keep) keep=yes; shift ;;
     --help | -h) usage; exit 0 ;;
     *) echo "freshness.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;

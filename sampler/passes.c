@@ -12,13 +12,19 @@ enum {
     TRIES = 256,                //  proposals for a sample to be drawn alone
     //  How many draws off an epoch's end is expected until there is a new plan: this part of the data, and
     //  more.
-    OFF_PART = 16, OFF_LEAST = 64,
-    MEASURED_PART = 4,          //  of the data, is drawn until that is looked at (but a newcomer's pace)
+    OFF_PART = 32, OFF_LEAST = 64,
+    MEASURED_PART = 8,          //  of the data, is drawn until that is looked at (but a newcomer's pace)
+    //  Draws that a job may be ahead in its last pass.  One that is further ahead fills the cache with
+    //  versions that all the others still need, which stay while those in use leave.
+    AHEAD = 8,
+    LATE_PART = 100,            //  of the data, is drawn after the epoch's expected end at most
     NO_ID = 0xffffffff
 };
 
 //  What a job that is one sample off takes more or fewer of, as a part: it is back in some dozen draws.
-#define CORRECTION 0.03
+#define CORRECTION 0.06
+//  In the last pass all has to be taken: there, what it draws alone for each sample that it is too far ahead.
+#define AHEAD_CORRECTION 0.03
 
 typedef enum { COIN_KEEP, COIN_TAKE } coin_t;
 
@@ -41,6 +47,8 @@ typedef struct {
     uint32_t tail_age;          //  ages from here on are those of samples that came in the first pass already
     double tail_part;           //  of the data, are those,
     double tail_late;           //  and of what the job drew in the epoch before (one node of several: more)
+    uint64_t mixed;             //  the last pass that an epoch was not walked as planned in; 0: none
+    bool is_alone;              //  till the clock leaves that pass, all is drawn alone
     uint64_t tail;              //  what remained when the cursor came to the last pass
     //  Places that the clock moves for each of the job's draws; 0: not known yet.  A job may draw many at a
     //  time, so clocks are compared where it draws after others have.
@@ -274,9 +282,13 @@ passes_epoch_begin (passes_t *self, uint32_t job)
     plan->drawn -= plan->drawn_now;
     plan->drawn_now = 0;
     plan->is_first = false;
+    //  What was drawn alone late in the epoch before has places till there.
+    if (plan->cursor >= plan->last * self->sample_count && plan->cursor < plan->end)
+        plan->cursor = plan->end;
     s_catch_up (self, plan);
-    bool has_tail = plan->cursor / self->sample_count == plan->last;
-    s_plan (self, plan, has_tail);
+    uint64_t pass = plan->cursor / self->sample_count;
+    plan->is_alone = pass == plan->mixed;
+    s_plan (self, plan, pass == plan->last && !plan->is_alone);
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -353,7 +365,7 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
     }
     plan->clock_now = self->clock;
     plan->drawn_now = plan->drawn;
-    if (plan->drawn < (plan->is_first? 0: plan->size / MEASURED_PART) + 2 * OFF_LEAST)
+    if (plan->is_alone || plan->drawn < (plan->is_first? 0: plan->size / MEASURED_PART) + 2 * OFF_LEAST)
         return;
     double pace = (plan->clock_now - plan->clock_then) / (double) plan->drawn;
     double end = self->clock + (double) history_remaining (plan->history) * pace;
@@ -363,8 +375,33 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
     s_measure_pace (plan);
     s_catch_up (self, plan);
     bool has_tail = plan->cursor / self->sample_count == plan->first;
+    plan->mixed = plan->cursor / self->sample_count;
     s_plan (self, plan, has_tail);
     s_tell (plan, PASSES_ALL, +1);
+}
+
+//  The epoch before tells of the rest of the pass that it ended in where it was not walked as planned: what
+//  has a place left there was drawn late.  So nothing is taken there, and the walk begins in the next pass.
+static void
+s_walk_again_if_over (passes_t *self, plan_t *plan)
+{
+    if ((uint64_t) self->clock / self->sample_count <= plan->mixed)
+        return;
+    s_tell (plan, PASSES_ALL, -1);
+    plan->is_alone = false;
+    s_measure_pace (plan);
+    s_catch_up (self, plan);
+    s_plan (self, plan, false);
+    s_tell (plan, PASSES_ALL, +1);
+}
+
+//  What a job that is ahead in its last pass draws alone, as a part.
+static double
+s_too_far (const passes_t *self, const plan_t *plan, uint64_t pass)
+{
+    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double ahead = ((double) plan->cursor - self->clock) / pace;
+    return pass == plan->last? AHEAD_CORRECTION * (ahead - AHEAD): 0;
 }
 
 //  Walks to the next sample that is taken at its place.
@@ -394,18 +431,25 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     if (plan->picked != NO_ID && history_needs (plan->history, plan->picked))
         return plan->picked;
     s_plan_anew_if_off (self, plan);
+    if (plan->is_alone)
+        s_walk_again_if_over (self, plan);
+    plan->picked_place = PASSES_NO_PLACE;
+    if (plan->is_alone)
+        return plan->picked = history_propose (plan->history, random);
     uint64_t pass = plan->cursor / self->sample_count;
     bool is_whole = pass > plan->first && pass < plan->last;
     double alone = is_whole? 0: pass == plan->last? plan->alone_last: plan->alone;
     if (pass < plan->last && plan->last - plan->first == 1)
         alone *= s_fewer (self, plan);
     plan->picked = NO_ID;
-    plan->picked_place = PASSES_NO_PLACE;
     //  From a random number of its own, which equal jobs have in common.
     random_t own = random_from_seed (random_mix (self->seed ^ plan->cursor)
         ^ history_remaining (plan->history));
     if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
         plan->picked = s_pick_alone (self, plan, pass, &own);
+    double too_far = s_too_far (self, plan, pass);
+    if (plan->picked == NO_ID && too_far > 0 && random_real (&own) < too_far)
+        plan->picked = history_propose (plan->history, &own);
     if (plan->picked == NO_ID) {
         plan->picked = s_walk (self, plan);
         plan->picked_place = plan->cursor;
@@ -414,6 +458,8 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     if (plan->picked == NO_ID) {
         plan->picked = history_propose (plan->history, random);
         plan->picked_place = PASSES_NO_PLACE;
+        if (history_remaining (plan->history) > plan->size / LATE_PART)
+            plan->mixed = plan->last;
     }
     return plan->picked;
 }
@@ -425,7 +471,7 @@ passes_draw (passes_t *self, uint32_t job, uint32_t id)
     plan_t *plan = self->plans [job];
     bool was_picked = id == plan->picked;
     plan->place = was_picked? plan->picked_place: PASSES_NO_PLACE;
-    if (plan->tail == 0 && plan->cursor / self->sample_count == plan->last)
+    if (!plan->is_alone && plan->tail == 0 && plan->cursor / self->sample_count == plan->last)
         plan->tail = history_remaining (plan->history) + 1;
     if (was_picked && plan->place != PASSES_NO_PLACE)
         plan->cursor++;

@@ -30,7 +30,9 @@
  *  The clock moves by a pass while the jobs draw 1 / PASSES_EPOCH of what they all have, together: jobs of
  *  one speed have PASSES_EPOCH passes an epoch, faster ones fewer, slower ones more.  A job that is ahead of
  *  the clock or behind it takes more or fewer of the samples where it may; one that is far off begins anew
- *  from the clock with what remains to it.
+ *  from the clock with what remains to it.  In the last pass it has to take all: there, one that is ahead
+ *  draws some alone.  A pass in which a plan ended early or late says when the rest of it was drawn, so the
+ *  next epoch takes nothing there: all is drawn alone until that pass is over.
  *
  *  Coins are functions of sample and pass, so that equal jobs in step draw the same samples.
  *

@@ -30,9 +30,12 @@ EPOCHS = 12
 WORKERS = 2
 CACHE_LEAST = (WORKERS + 1) * 224 * 224 * 3     # that a server starts with
 CACHES = (0.005, 0.02, 0.1, 0.27, 1.0, 3.0)     # parts of all prepared samples
+SUBSET_PASSES = 8               # jobs at least, of 12; the first ones turn to passes when an epoch begins
+SUBSET_CACHES = (0.005, 0.1, 3.0)
 LAGS = 6
 DISK_BYTES = 1 << 30            # more than any of the folders
 T5H5_LEAST, T5H5_MOST = 0.5, 2.0
+HALF_STAY = 2.2                 # of jobs that leave, in epochs of all samples
 SURE = 4.0                      # standard deviations that a figure may be off by chance
 JOB_TIMEOUT_S = 300.0
 
@@ -42,16 +45,44 @@ SOURCES = ("folder", "pack", "kept")            # kept: a folder, which --disk m
 
 @dataclass(frozen=True)
 class JobPlan:
-    """speed: beside the fastest job's; start: in epochs of that one; the data are from .. to of all
-    samples."""
+    """speed: beside the fastest job's; start and stay: in epochs of that one; the data are from .. to of all
+    samples, or the random half of this number."""
     speed: float = 1.0
     start: float = 0.0
     first: float = 0.0
     last: float = 1.0
+    half: Optional[int] = None
+    stay: float = math.inf          # it is ended then, wherever it is in its epoch
+
+    def subset(self, samples: int) -> List[Tuple[int, int]]:
+        """Ranges of ids."""
+        if self.half is None:
+            return [(round(self.first * samples), round(self.last * samples))]
+        chosen = sorted(random.Random(self.half).sample(range(samples), samples // 2))
+        ranges: List[Tuple[int, int]] = []
+        for sample in chosen:
+            if ranges and ranges[-1][1] == sample:
+                ranges[-1] = (ranges[-1][0], sample + 1)
+            else:
+                ranges.append((sample, sample + 1))
+        return ranges
 
 
 def staggered(*starts: float) -> Tuple[JobPlan, ...]:
     return tuple(JobPlan(start=start) for start in starts)
+
+
+def halves(count: int, speeds: Sequence[float] = (1.0,), changing: bool = False) -> Tuple[JobPlan, ...]:
+    """Jobs on random halves, which join one after the other in the first epoch of a half.  changing: every
+    third leaves in mid-epoch, and another joins then."""
+    plans = []
+    for index in range(count):
+        plan = JobPlan(speed=speeds[index % len(speeds)], start=0.5 * index / count, half=index,
+                       stay=HALF_STAY if changing and index % 3 == 1 else math.inf)
+        plans.append(plan)
+        if plan.stay < math.inf:
+            plans.append(JobPlan(speed=plan.speed, start=plan.start + plan.stay, half=count + index))
+    return tuple(plans)
 
 
 COMPANIES: Dict[str, Tuple[JobPlan, ...]] = {
@@ -66,6 +97,12 @@ COMPANIES: Dict[str, Tuple[JobPlan, ...]] = {
     "4 speeds": tuple(JobPlan(speed=speed) for speed in (1, 0.73, 0.41, 0.23)),
     "3 overlapping": (JobPlan(last=0.75), JobPlan(start=0.3, first=0.25), JobPlan(speed=0.6)),
 }
+#   More parts than follow_new's strata: these draw along common passes.
+SUBSETS: Dict[str, Tuple[JobPlan, ...]] = {
+    "12 halves": halves(12),
+    "12 halves, 2 speeds": halves(12, (1, 0.6)),
+    "12 halves, changing": halves(12, (1, 0.6), changing=True),
+}
 
 
 @dataclass(frozen=True)
@@ -79,6 +116,14 @@ class Mix:
     @property
     def name(self) -> str:
         return f"{self.company}, {self.stage}, {self.source}, cache {100 * self.cache:g} %, {self.samples}"
+
+    @property
+    def plans(self) -> Tuple[JobPlan, ...]:
+        return COMPANIES.get(self.company) or SUBSETS[self.company]
+
+    @property
+    def has_subsets(self) -> bool:
+        return self.company in SUBSETS
 
     @property
     def versions(self) -> int:
@@ -97,6 +142,14 @@ class Mix:
         if self.stage == "deterministic":
             shared = [{"op": "resize", "size": self.side}, {"op": "center_crop", "size": size}]
         return json.dumps([*shared, {"share": True}, {"op": "flip", "p": 0.5}])
+
+
+def subset_mixes(sizes: Sequence[int], only: str) -> List[Mix]:
+    """Jobs on random halves, with nothing cached, a part, and everything, over data of each size in turn."""
+    kinds = itertools.product(SUBSETS, STAGES, ("folder",), SUBSET_CACHES)
+    mixes = [Mix(*kind, sizes[(index + index // len(SUBSET_CACHES)) % len(sizes)])
+             for index, kind in enumerate(kinds)]
+    return [mix for mix in mixes if only in mix.name]
 
 
 def choose(count: int, sizes: Sequence[int], seed: int, only: str) -> List[Mix]:
@@ -169,32 +222,45 @@ class Server(Child):
 
 def job_command(server: Server, mix: Mix, plan: JobPlan, ids: Path, epoch_s: float) -> List[str]:
     rate = plan.speed * mix.samples / epoch_s
-    first, last = round(plan.first * mix.samples), round(plan.last * mix.samples)
+    subset = plan.subset(mix.samples)
+    size = sum(last - first for first, last in subset)
     #  All stay for about as long; the slow ones see fewer epochs, but enough to compare.
-    epochs = max(LAGS + 1, round(EPOCHS * plan.speed / (plan.last - plan.first)))
+    epochs = max(LAGS + 1, round(EPOCHS * plan.speed * mix.samples / size))
     command = ["--dataset", DATASET, "--pipeline", mix.pipeline, "--epochs", str(epochs),
                "--rate", f"{rate:.1f}", "--ids", str(ids)]
-    if last - first < mix.samples:
-        command += ["--subset", f"{first}:{last}"]
+    if size < mix.samples:
+        command += ["--subset", ",".join(f"{first}:{last}" for first, last in subset)]
     return server.command("read", *command)
 
 
-def play(settings: Settings, server: Server, mix: Mix, epoch_s: float) -> List[Path]:
-    """Runs the mix's jobs; the files of ids that they wrote."""
-    began, jobs, files = time.monotonic(), [], []
-    plans = sorted(COMPANIES[mix.company], key=lambda plan: plan.start)
-    for index, plan in enumerate(plans):
-        time.sleep(max(0.0, began + plan.start * epoch_s - time.monotonic()))
-        files.append(settings.directory / f"job-{index}.ids")
-        jobs.append(Child(settings, f"job-{index}", job_command(server, mix, plan, files[-1], epoch_s)))
+def play(settings: Settings, server: Server, mix: Mix, epoch_s: float) -> Tuple[List[Path], int]:
+    """Runs the mix's jobs; the files of ids that they wrote, and how many draw along common passes when all
+    have joined."""
+    began = time.monotonic()
+    jobs: Dict[int, Child] = {}
+    files = [settings.directory / f"job-{index}.ids" for index in range(len(mix.plans))]
+    #  A job that joins where another one leaves comes after that.
+    changes = sorted([(plan.start, True, index) for index, plan in enumerate(mix.plans)]
+                     + [(plan.start + plan.stay, False, index) for index, plan in enumerate(mix.plans)
+                        if plan.stay < math.inf])
     try:
-        for job in jobs:
-            if not job.wait(JOB_TIMEOUT_S) or job.returncode != 0:
+        for at, joins, index in changes:
+            time.sleep(max(0.0, began + at * epoch_s - time.monotonic()))
+            if joins:
+                jobs[index] = Child(settings, f"job-{index}",
+                                    job_command(server, mix, mix.plans[index], files[index], epoch_s))
+            else:
+                jobs[index].send(signal.SIGTERM)
+        time.sleep(epoch_s)
+        passes = sum(bool(job["passes"]) for job in server.status()["jobs"])
+        for index, job in jobs.items():
+            expected = 0 if mix.plans[index].stay == math.inf else 128 + signal.SIGTERM
+            if not job.wait(JOB_TIMEOUT_S) or job.returncode != expected:
                 raise DemoError(f"{mix.name}: {job.name} ended with {job.returncode}:\n{job.last_words()}")
     finally:
-        for job in jobs:
+        for job in jobs.values():
             job.end()
-    return files
+    return files, passes
 
 
 @dataclass
@@ -239,7 +305,7 @@ def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
     try:
         server = Server(settings, mix, data_of(settings, mix))
         server.wait_ready()
-        files = play(settings, server, mix, epoch_s)
+        files, passes = play(settings, server, mix, epoch_s)
         status = server.status()
     finally:
         if server is not None:
@@ -247,7 +313,8 @@ def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
             shutil.rmtree(server.folder, ignore_errors=True)
     if not ended or server.returncode != 0:
         raise DemoError(f"{mix.name}: the server ended with {server.returncode}:\n{server.last_words()}")
-    done = subprocess.run([str(settings.binary), "audit", "--json", *map(str, files)],
+    held = ["--held"] if mix.has_subsets else []
+    done = subprocess.run([str(settings.binary), "audit", "--json", *held, *map(str, files)],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
                           env=environment(settings))
     if done.returncode not in (0, 1):
@@ -255,6 +322,8 @@ def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
     delivered = number(status, "delivered")
     verdict = judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered
                     else float("nan"))
+    if mix.has_subsets and passes < SUBSET_PASSES:
+        verdict.faults.append(f"only {passes} jobs draw along common passes")
     if mix.source == "kept" and not status["datasets"][0]["pieces"]:
         verdict.faults.append("the folder was not read in pieces")
     return verdict
@@ -267,17 +336,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--binary", required=True, type=Path)
     parser.add_argument("--directory", required=True, type=Path)
     parser.add_argument("--mixes", type=int, default=100)
-    parser.add_argument("--samples", default="600,1000,4000")
+    parser.add_argument("--samples")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--subsets", action="store_true")
     parser.add_argument("--epoch", type=float, default=0.5)
     return parser.parse_args()
 
 
 def main() -> int:
     options = parse()
-    sizes = [int(size) for size in options.samples.split(",") if size]
-    mixes = choose(options.mixes, sizes, options.seed, options.only)
+    samples = options.samples or ("600,1000" if options.subsets else "600,1000,4000")
+    sizes = [int(size) for size in samples.split(",") if size]
+    mixes = subset_mixes(sizes, options.only) if options.subsets else choose(
+        options.mixes, sizes, options.seed, options.only)
     if not mixes or min(sizes, default=0) < 1:
         print("freshness: no such mix, or no size", file=sys.stderr)
         return 2
