@@ -319,6 +319,15 @@ s_pick_alone (passes_t *self, const plan_t *plan, uint64_t pass, random_t *rando
     return NO_ID;
 }
 
+//  Of what has its place in the last pass still before the job.  What has none there is not to come late
+//  without being noticed.
+static uint32_t
+s_pick_early (passes_t *self, const plan_t *plan, uint64_t pass, random_t *random)
+{
+    uint32_t id = history_propose (plan->history, random);
+    return s_position (self, pass, id) < plan->to? id: NO_ID;
+}
+
 //  Whether a sample that remains is taken at its place in this pass.
 static bool
 s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double fewer)
@@ -449,7 +458,7 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
         plan->picked = s_pick_alone (self, plan, pass, &own);
     double too_far = s_too_far (self, plan, pass);
     if (plan->picked == NO_ID && too_far > 0 && random_real (&own) < too_far)
-        plan->picked = history_propose (plan->history, &own);
+        plan->picked = s_pick_early (self, plan, pass, &own);
     if (plan->picked == NO_ID) {
         plan->picked = s_walk (self, plan);
         plan->picked_place = plan->cursor;

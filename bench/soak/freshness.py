@@ -147,7 +147,7 @@ class Mix:
 def subset_mixes(sizes: Sequence[int], only: str) -> List[Mix]:
     """Jobs on random halves, with nothing cached, a part, and everything, over data of each size in turn."""
     kinds = itertools.product(SUBSETS, STAGES, ("folder",), SUBSET_CACHES)
-    mixes = [Mix(*kind, sizes[(index + index // len(SUBSET_CACHES)) % len(sizes)])
+    mixes = [Mix(*kind, sizes[(index % len(SUBSET_CACHES) + index // len(SUBSET_CACHES)) % len(sizes)])
              for index, kind in enumerate(kinds)]
     return [mix for mix in mixes if only in mix.name]
 
@@ -274,7 +274,7 @@ class Verdict:
 
     def line(self) -> str:
         lags = " ".join(f"{value:6.3f}" for value in self.phi2)
-        return (f"{self.mix.name:58} {self.preparations:6.3f}  {lags}  {self.t5h5[0]:.2f}-{self.t5h5[1]:.2f} "
+        return (f"{self.mix.name:61} {self.preparations:6.3f}  {lags}  {self.t5h5[0]:.2f}-{self.t5h5[1]:.2f} "
                 f" {self.pairs:.2f}  {'; '.join(self.faults) if self.faults else 'fresh'}")
 
 
@@ -357,7 +357,7 @@ def main() -> int:
     (options.directory / "runtime").mkdir(mode=0o700)
     settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.directory,
                         options.directory, 0, WORKERS)
-    print(f"{'mix':58} {'prep.':>6}  {'phi2 by lag, of the worst job':41}  t5h5       pairs  verdict")
+    print(f"{'mix':61} {'prep.':>6}  {'phi2 by lag, of the worst job':41}  t5h5       pairs  verdict")
     verdicts = []
     for mix in mixes:
         verdicts.append(run_mix(settings, mix, options.epoch))
