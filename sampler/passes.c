@@ -17,7 +17,7 @@ enum {
     //  Draws that a job may be ahead in its last pass.  One that is further ahead fills the cache with
     //  versions that all the others still need, which stay while those in use leave.
     AHEAD = 8,
-    LATE_PART = 100,            //  of the data, is drawn after the epoch's expected end at most
+    LATE_PART = 64,             //  of the data, is drawn after the epoch's expected end at most
     NO_ID = 0xffffffff
 };
 
@@ -319,15 +319,6 @@ s_pick_alone (passes_t *self, const plan_t *plan, uint64_t pass, random_t *rando
     return NO_ID;
 }
 
-//  Of what has its place in the last pass still before the job.  What has none there is not to come late
-//  without being noticed.
-static uint32_t
-s_pick_early (passes_t *self, const plan_t *plan, uint64_t pass, random_t *random)
-{
-    uint32_t id = history_propose (plan->history, random);
-    return s_position (self, pass, id) < plan->to? id: NO_ID;
-}
-
 //  Whether a sample that remains is taken at its place in this pass.
 static bool
 s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double fewer)
@@ -404,13 +395,18 @@ s_walk_again_if_over (passes_t *self, plan_t *plan)
     s_tell (plan, PASSES_ALL, +1);
 }
 
-//  What a job that is ahead in its last pass draws alone, as a part.
-static double
-s_too_far (const passes_t *self, const plan_t *plan, uint64_t pass)
+//  A job that is too far ahead in its last pass now and then draws alone what has its place there still
+//  before it.  What has none there is not to come late without being noticed.
+static uint32_t
+s_pick_if_too_far (passes_t *self, const plan_t *plan, random_t *random)
 {
+    uint64_t pass = plan->cursor / self->sample_count;
     double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
     double ahead = ((double) plan->cursor - self->clock) / pace;
-    return pass == plan->last? AHEAD_CORRECTION * (ahead - AHEAD): 0;
+    if (pass != plan->last || ahead <= AHEAD || random_real (random) >= AHEAD_CORRECTION * (ahead - AHEAD))
+        return NO_ID;
+    uint32_t id = history_propose (plan->history, random);
+    return s_position (self, pass, id) < plan->to? id: NO_ID;
 }
 
 //  Walks to the next sample that is taken at its place.
@@ -456,9 +452,8 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
         ^ history_remaining (plan->history));
     if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
         plan->picked = s_pick_alone (self, plan, pass, &own);
-    double too_far = s_too_far (self, plan, pass);
-    if (plan->picked == NO_ID && too_far > 0 && random_real (&own) < too_far)
-        plan->picked = s_pick_early (self, plan, pass, &own);
+    if (plan->picked == NO_ID)
+        plan->picked = s_pick_if_too_far (self, plan, &own);
     if (plan->picked == NO_ID) {
         plan->picked = s_walk (self, plan);
         plan->picked_place = plan->cursor;

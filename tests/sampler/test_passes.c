@@ -417,7 +417,7 @@ s_check_exactly_once (const nodes_t *nodes)
                 assert_int_equal (nodes->came [index] [epoch] [id], nodes->world->jobs [index].has [id]);
 }
 
-//  Jobs over two nodes, whose samplers have one seed: each sample comes once, on either node, and where it
+//  Jobs over two nodes with samplers of one seed: each sample comes once, on either node, and where it
 //  comes in the node's order does not depend on the jobs that hold it.  A false alarm: statistics.h.
 static void
 test_uniform_over_nodes (void **state)
