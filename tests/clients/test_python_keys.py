@@ -357,7 +357,7 @@ class Certificates(Case):
         os.unlink(f"{self.path}_secret")
         os.rename(self.path, f"{self.path}_secret")
         os.chmod(f"{self.path}_secret", 0o600)
-        self.refused("it has no secret key", self.path, public)
+        self.refused(f"^key {self.path}_secret: it has no secret key$", self.path, public)
 
     def test_texts(self) -> None:
         own, secret = self.own.public, self.own.secret

@@ -295,8 +295,11 @@ class Coco(Tables):
         for sides, segmentation, said in (
                 ({}, [], "no `width`"), ({"width": 5, "height": 4}, "x", "neither"),
                 ({"width": 5, "height": 4}, [[0, 0, 1, 1]], "neither"),
-                ({"width": 5, "height": 4}, {"counts": [20], "size": [5, 4]}, "size"),
-                ({"width": 5, "height": 4}, {"counts": [19], "size": [4, 5]}, "counts"),
+                ({"width": 5, "height": 4}, {"counts": [20], "size": [5, 4]},
+                 "the annotation 7: its run lengths are of a picture of [5, 4], and the image is [4, 5]: "
+                 "correct `size`"),
+                ({"width": 5, "height": 4}, {"counts": [19], "size": [4, 5]},
+                 "the annotation 7: its run lengths do not make up the picture: correct `counts`"),
                 ({"width": 5, "height": 4}, {"counts": "8~", "size": [4, 5]}, "counts")):
             self.assert_refused([*words, self.coco(
                 images=[{"id": 4, "file_name": "a.jpg", **sides}],

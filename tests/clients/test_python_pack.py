@@ -683,6 +683,8 @@ class Columns(Packs):
             list(sources.samples(self.source([])))
         with self.assertRaisesRegex(SourceError, "'x' holds object .* leave it out with --without x"):
             self.sample({**first, "x": object()})
+        with self.assertRaisesRegex(SourceError, "^the column 'a-b' would be a field of that name"):
+            self.sample({"image": png(self.dice), "a-b": png(self.dice)}, image="image")
 
     def test_paths_that_are_nothing(self) -> None:
         os.mkdir(self.path("shards"))

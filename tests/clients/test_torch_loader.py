@@ -463,7 +463,7 @@ class Loops(unittest.TestCase):
         few, mixes = {"op": "mix_up", "alpha": 1.0, "num_classes": 2}, [*CROP, MIXES[0]]
         for error, reason, options in (
                 (ValueError, "has label 2, and num_classes=2", {"transform": [*CROP, few]}),
-                (TypeError, "labels none are", {"transform": mixes, "dataset": "bare"})):
+                (TypeError, "this data set's labels none are: mix", {"transform": mixes, "dataset": "bare"})):
             with loader(**options) as train, self.assertRaisesRegex(error, reason):
                 list(train)
         with self.assertRaisesRegex(ValueError, "mix in map_batch"):

@@ -25,7 +25,7 @@ import torch
 import tureen
 from forked_processes import Forked, forked_here
 from tureen.torch import DataLoader
-from tureen.torch import ranks as torch_ranks
+from tureen.torch import agreement, ranks as torch_ranks
 
 SAMPLES, EPOCHS, STOP = 75, 2, 4
 SMALL = [{"op": "resize", "size": [12, 12]}]
@@ -212,6 +212,21 @@ class OverGloo(unittest.TestCase):
             said += process.output()[1]
         self.assertGreaterEqual(len(failed), each, said)
         self.assertRegex(said, why + r".* \(nodes_differ\)")
+
+    def test_the_sentence_has_each_node_beside_what_it_has(self) -> None:
+        mine = {"node": 1, "fingerprint": "f", "data": "d", "nodes": 2, "epoch": 3, "batches": 4, "steps": 5,
+                "partition": "p"}
+        first = {"node": 6, "fingerprint": "g", "data": "e", "nodes": 7, "epoch": 8, "batches": 9,
+                 "steps": 10, "partition": "q"}
+        begins = "node 1 begins at batch 4 of epoch 3, node 6 at batch 9 of epoch 8: "
+        for key, said in (("fingerprint", "the servers of node 1 and node 6 have different files as data set "
+                                          "'train' (f and g): "),
+                          ("data", "node 1 and node 6 take different samples of 'train': "),
+                          ("nodes", "node 1 is one of 2 nodes, node 6 one of 7: "),
+                          ("epoch", begins), ("batches", begins),
+                          ("steps", "an epoch has 5 batches on node 1, 10 on node 6: "),
+                          ("partition", "the parts of node 1 and node 6 are not of one whole: ")):
+            self.assertTrue(agreement._message("train", mine, first, key).startswith(said), key)
 
     def test_two_nodes_and_then_one(self) -> None:
         """All processes have the whole job's state; another number of nodes goes on from it."""

@@ -86,9 +86,10 @@ class BesideLists(unittest.TestCase):
         broken = room_of([list("é".encode()[:1])], 2, np.uint8, ())
         for found in both(*broken):
             self.assertEqual(found.texts(), ["\ufffd"])
-        for found in both(*room_of([[1]], 2, np.int32, ())):
-            with self.assertRaisesRegex(TypeError, "int32"):
-                found.texts()
+        for shape in (), (3, 5):
+            for found in both(*room_of([np.ones((1, *shape)).tolist()], 2, np.int32, shape)):
+                with self.assertRaisesRegex(TypeError, rf"are (torch\.)?int32\[{str(shape)[1:-1]}\]$"):
+                    found.texts()
 
     def test_padding_with_zeros_copies_nothing(self) -> None:
         room, lengths = room_of([[1, 2], [3]], 4, np.int32, ())

@@ -112,10 +112,12 @@ class WhoIsWho(unittest.TestCase):
                  "2 processes ids of its own.*leave rank and"),
                 (NAMED, {"rank": 0, "world_size": 2, "gather": 0}, "gather"),
                 (NAMED, {"rank": 0, "world_size": 2, "rank_wait": -1}, "rank_wait"),
+                ({"WORLD_SIZE": "6", "RANK": "5", **NAMED}, {"nodes": 4, "node": 1},
+                 "^nodes=4 and node=1 were given, and nothing says which of the 6 processes are on this"),
                 ({}, {"sampler": [1], "job": "mine"}, "job= cannot be given with sampler=")):
             with self.subTest(options=options), surroundings(environment), self.assertRaisesRegex(ValueError,
                     why):
-                made(**options)
+                made(**options)._membership.settle()
         with surroundings(NAMED):
             self.assertEqual(made(sampler=distributed).world_size, 1)
 
