@@ -126,6 +126,9 @@ test_other_formats (void **state)
             error), -EBADMSG);
         assert_non_null (strstr (error, "the file ends before"));
     }
+    image_reader_options_t wide = { .warnings_max = UINT32_MAX, .is_wide = true };
+    assert_int_equal (s_open (reader, &wide, plain [1], plain_bytes [1], &height, &width, error), -EDOM);
+    assert_string_equal (error, "a mask of \"uint16\" must be a PNG or a TIFF: the file is a BMP image");
     assert_int_equal (strncmp (image_reader_formats (), "JPEG", 4), 0);
     image_reader_destroy (&reader);
     image_reader_destroy (&reader);

@@ -275,7 +275,9 @@ test_a_rank_is_lost_while_its_samples_are_copied (void **state)
             int back = -1;
             simulated_return_t how = { .records = records, .run = ranks_scene_run };
             if (simulation_return (simulation, lost, &how, &back) == BROKER_RETURN_REFUSED) {
-                s_assert_refused (simulation, "busy", "");
+                char words [60];
+                snprintf (words, sizeof words, "what rank %d of job '", lost);
+                s_assert_refused (simulation, "busy", words);
                 busy++;
                 ranks_scene_pass (simulation, 1 * MS);
                 //  Nothing else stands in its way.
@@ -429,7 +431,7 @@ s_try_row (size_t row)
         .instance = s_rows [row].is_itself? NULL: s_stranger };
     broker_return_t answer = simulation_return (simulation, 1, &how, &back);
     if (!s_rows [row].is_lost && s_rows [row].outcome == READY && answer == BROKER_RETURN_REFUSED) {
-        s_assert_refused (simulation, "busy", "");          //  its old connection is reclaimed now
+        s_assert_refused (simulation, "busy", "what rank 1 of job");  //  its old connection is reclaimed now
         ranks_scene_pass (simulation, MS);
         answer = simulation_return (simulation, 1, &how, &back);
     }
