@@ -94,7 +94,7 @@ test_faults (void **state)
         { "etcd://a:1/", "a:1", "has no prefix", -EINVAL },
         { "etcd://a:1///", "a:1", "has no prefix", -EINVAL },
         { "etcd:///p", "a:1", "names no etcd", -EINVAL },
-        { "etcd://a:1,,b:1/p", "a:1", "'' is no address of etcd", -EINVAL },
+        { "etcd://a:1,,b:1/p", "a:1", "'' is no address of etcd: give up to 9", -EINVAL },
         { "etcds://a:1,b/p", "a:1", "as in etcds://HOST:2379", -EINVAL },
         { "etcd://a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10/p", "a:1",
             "'a:10' is no address of etcd: give up to 9 as in etcd://HOST", -EINVAL }
