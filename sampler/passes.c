@@ -57,6 +57,7 @@ typedef struct {
     uint64_t drawn, drawn_now;                  //  draws since it began; those till then
     double clock_left;                          //  after the job's last draw
     bool is_first;                              //  it is the job's first epoch here
+    uint64_t epochs;            //  begun here
     uint64_t size;              //  what remained when the epoch began, or a sample
     uint32_t picked;            //  NO_ID: nothing
     uint64_t picked_place, place;
@@ -282,6 +283,7 @@ passes_epoch_begin (passes_t *self, uint32_t job)
     plan->drawn -= plan->drawn_now;
     plan->drawn_now = 0;
     plan->is_first = false;
+    plan->epochs++;
     //  What was drawn alone late in the epoch before has places till there.
     if (plan->cursor >= plan->last * self->sample_count && plan->cursor < plan->end)
         plan->cursor = plan->end;
@@ -363,12 +365,19 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
         plan->clock_then = self->clock;
         plan->drawn = 0;
     }
+    //  It stood still for longer than an epoch takes it: that says nothing of its pace.
+    double stood = self->clock - plan->clock_left, pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    if (plan->drawn > 0 && stood > (double) plan->size * pace)
+        plan->clock_then += stood;
     plan->clock_now = self->clock;
     plan->drawn_now = plan->drawn;
     if (plan->is_alone || plan->drawn < (plan->is_first? 0: plan->size / MEASURED_PART) + 2 * OFF_LEAST)
         return;
-    double pace = (plan->clock_now - plan->clock_then) / (double) plan->drawn;
+    pace = (plan->clock_now - plan->clock_then) / (double) plan->drawn;
     double end = self->clock + (double) history_remaining (plan->history) * pace;
+    //  Ahead by more than the rest of the epoch: no plan is better until the clock has come nearer.
+    if (end <= (double) plan->cursor && plan->end <= plan->cursor + 1)
+        return;
     if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
     s_tell (plan, PASSES_ALL, -1);
@@ -448,7 +457,7 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
         alone *= s_fewer (self, plan);
     plan->picked = NO_ID;
     //  From a random number of its own, which equal jobs have in common.
-    random_t own = random_from_seed (random_mix (self->seed ^ plan->cursor)
+    random_t own = random_from_seed (random_mix (random_mix (self->seed ^ plan->cursor) + plan->epochs)
         ^ history_remaining (plan->history));
     if (alone > 0 && plan->cursor < plan->end && random_real (&own) < alone)
         plan->picked = s_pick_alone (self, plan, pass, &own);
@@ -497,8 +506,8 @@ passes_check (const passes_t *self)
         if (!plan)
             continue;
         jobs++;
-        assert (plan->first <= plan->last && plan->cursor <= plan->end + 1);            //  P2
-        assert (plan->cursor >= plan->first * self->sample_count + plan->from);         //  P2
+        assert (plan->first <= plan->last && plan->cursor <= plan->end + 1);            //  P1
+        assert (plan->cursor >= plan->first * self->sample_count + plan->from);         //  P1
     }
     assert (jobs == self->jobs);
 }

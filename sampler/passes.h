@@ -22,10 +22,11 @@
  *  Where the epoch has no whole pass, all that is not kept and has no place left in the first one is drawn
  *  alone.  Where it is shorter than a pass, so is in the last one what has no place in the epoch.
  *
- *  Every order is uniform, exactly: exchange the names of two samples of a job's data, and the passes and
- *  coins are as likely as before.  What other jobs do, and what is in the cache, decide nothing.  So there
- *  are no strata to keep, and none to merge when a job leaves.  Orders are fresh because passes are
- *  independent of each other, and the rules above see to the one that two epochs have in common.
+ *  Every order is uniform: exchange the names of two samples of a job's data, and the passes and coins are as
+ *  likely as before.  What other jobs do, and what is in the cache, decide nothing.  (The clock may tell of
+ *  samples that hold jobs up: docs/randomness.md.)  So there are no strata to keep, and none to merge when a
+ *  job leaves.  Orders are fresh because passes are independent of each other, and the rules above see to the
+ *  one that two epochs have in common.
  *
  *  The clock moves by a pass while the jobs draw 1 / PASSES_EPOCH of what they all have, together: jobs of
  *  one speed have PASSES_EPOCH passes an epoch, faster ones fewer, slower ones more.  A job that is ahead of
@@ -40,8 +41,7 @@
  *  a job needs and what it drew at the end of the epoch before (to a twentieth of it).
  *
  *  Invariants, checked by passes_check ():
- *    P1  the clock does not move backwards, nor does a cursor.
- *    P2  a job's first pass is not behind its last one, and its cursor is in one of them or where it ends.
+ *    P1  a job's first pass is not behind its last one, and its cursor is in one of them or where it ends.
  *  Owner: the sampler's thread.
  */
 #ifndef PASSES_H

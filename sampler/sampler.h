@@ -175,7 +175,8 @@ uint32_t sampler_occurrence (const sampler_t *self, uint32_t job);
 //  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`,
 //  unless its data, or what was taken of them, would have split the samples into more strata than there is
 //  room for (strata.h): such a job draws apart, uniformly, and comes to common versions by chance only.
-//  Fixed while the job is there.
+//  A job that follows may turn to common passes when an epoch of it begins (sampler_passes.h); else it is
+//  fixed while the job is there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
 //  Adds a version of id, scheduled or first used by a job that follows; no job may take it yet.  The ticket
 //  names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a

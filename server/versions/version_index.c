@@ -907,11 +907,10 @@ s_reusable_add (const consumer_t *taker, version_t *version)
 //  Consumers inside the draw do not count until they leave it: they hold their pins, and eviction sees the
 //  claims of all others.
 static version_t *
-s_new_version (const consumer_t *consumer, uint32_t id)
+s_new_version (const consumer_t *consumer, uint32_t id, uint64_t place)
 {
     version_set_t *kind = consumer->kind;
     uint32_t draw = consumer->numbers? consumer->number: kind->is_random? s_next_draw (kind, id): 0;
-    uint64_t place = sampler_passes_place (kind->sampler, consumer->sampler_job);
     uint32_t count = 0;
     sampler_prefetch (kind->sampler, id);
     for (const consumer_t *other = kind->consumers; other; other = other->next)
@@ -1000,8 +999,8 @@ s_settle (const consumer_t *consumer, version_t *version, bool is_new)
 
 //  A version for the consumer, pinned; versions [0 .. count) were found in the same draw.
 static version_t *
-s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *const *versions, size_t count,
-    uint64_t *scheduled)
+s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, uint64_t place, version_t *const *versions,
+    size_t count, uint64_t *scheduled)
 {
     version_t *version = s_indexed (consumer, id);
     if (!version)
@@ -1012,7 +1011,7 @@ s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *co
         self->hits++;
     }
     else {
-        version = s_new_version (consumer, id);
+        version = s_new_version (consumer, id, place);
         self->misses++;
         s_count_again (consumer);
         if (scheduled)
@@ -1074,7 +1073,8 @@ version_index_draw (version_index_t *self, consumer_t **consumers, size_t count,
         s_enter_draw (consumers [index], id);
     sampler_commit (consumers [0]->kind->sampler, id);
     for (size_t index = 0; index < count; index++)
-        versions [index] = s_serve (self, consumers [index], id, versions, index, scheduled);
+        versions [index] = s_serve (self, consumers [index], id, sampler_passes_place (
+            consumers [index]->kind->sampler, consumers [index]->sampler_job), versions, index, scheduled);
     for (size_t index = 0; index < count; index++)
         s_leave_draw (consumers [index], id);
     for (size_t index = 0; index < count; index++)
@@ -1088,7 +1088,7 @@ version_index_serve (version_index_t *self, consumer_t *consumer, uint32_t id)
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     s_enter_draw (consumer, id);
-    version_t *version = s_serve (self, consumer, id, NULL, 0, NULL);
+    version_t *version = s_serve (self, consumer, id, PASSES_NO_PLACE, NULL, 0, NULL);
     s_leave_draw (consumer, id);
     s_thin_out (consumer->kind, id, consumer->follows);
     return version;

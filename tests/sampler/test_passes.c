@@ -558,6 +558,90 @@ test_fresh_whatever_the_pace (void **state)
     s_check_fresh (true);
 }
 
+enum { PAUSE_SAMPLES = 2000 };
+
+//  A job on a random half, by itself.
+typedef struct {
+    history_t *history;
+    uint32_t drawn [PAUSE_SAMPLES], before [PAUSE_SAMPLES];     //  in this epoch, and in the one before
+    size_t count, epochs, placed;       //  placed: draws of this epoch at a place of a pass
+} walker_t;
+
+static void
+s_walk (passes_t *passes, walker_t *walker, uint32_t job, random_t *random)
+{
+    uint32_t id = passes_pick (passes, job, random);
+    history_draw (walker->history, id);
+    passes_draw (passes, job, id);
+    walker->drawn [walker->count++] = id;
+    walker->placed += passes_place (passes, job) != PASSES_NO_PLACE;
+}
+
+static bool
+s_ends (passes_t *passes, walker_t *walker, uint32_t job)
+{
+    if (history_remaining (walker->history) > 0)
+        return false;
+    history_epoch_begin (walker->history);
+    passes_epoch_begin (passes, job);
+    walker->epochs++;
+    return true;
+}
+
+//  How many samples come at the place of the epoch before.
+static size_t
+s_same (const walker_t *walker)
+{
+    size_t same = 0;
+    for (size_t at = 0; at < walker->count; at++)
+        same += walker->drawn [at] == walker->before [at];
+    return same;
+}
+
+//  A job that stood still while the others had fifty epochs goes on as if it had not: neither far ahead,
+//  where it would draw all alone, nor in one order again and again.
+static void
+test_a_long_pause (void **state)
+{
+    (void) state;
+    enum { WALKERS = 8, BEFORE = 3, AFTER = 8, PAUSE = 50 };
+    random_t random = random_from_seed (test_seed ());
+    passes_t *passes = passes_new (PAUSE_SAMPLES, test_seed ());
+    walker_t *walkers = calloc (WALKERS, sizeof *walkers);
+    assert_non_null (walkers);
+    for (uint32_t job = 0; job < WALKERS; job++) {
+        roaring_bitmap_t *half = roaring_bitmap_create ();
+        for (uint32_t id = 0; id < PAUSE_SAMPLES; id++)
+            if (random_below (&random, 2))
+                roaring_bitmap_add (half, id);
+        walkers [job].history = history_new (half, PAUSE_SAMPLES);
+        passes_join (passes, job, walkers [job].history);
+    }
+    for (uint64_t turn = 0; walkers [0].epochs < BEFORE + AFTER; turn++)
+        for (uint32_t job = 0; job < WALKERS; job++) {
+            walker_t *walker = &walkers [job];
+            bool stands = job == 0 && walker->epochs == BEFORE && walker->count == PAUSE_SAMPLES / 4
+                && walkers [1].epochs < BEFORE + PAUSE;
+            if (stands)
+                continue;
+            s_walk (passes, walker, job, &random);
+            if (!s_ends (passes, walker, job))
+                continue;
+            if (job == 0 && walker->epochs > 1)
+                assert_true (s_same (walker) < walker->count / 8);
+            if (job == 0 && walker->epochs > BEFORE + 3)
+                assert_true (walker->placed > walker->count / 2);
+            memcpy (walker->before, walker->drawn, sizeof walker->drawn);
+            walker->count = walker->placed = 0;
+        }
+    for (uint32_t job = 0; job < WALKERS; job++) {
+        passes_leave (passes, job);
+        history_destroy (&walkers [job].history);
+    }
+    free (walkers);
+    passes_destroy (&passes);
+}
+
 int
 main (void)
 {
@@ -567,7 +651,8 @@ main (void)
         cmocka_unit_test (test_uniform),
         cmocka_unit_test (test_uniform_over_nodes),
         cmocka_unit_test (test_fresh_and_together),
-        cmocka_unit_test (test_fresh_whatever_the_pace)
+        cmocka_unit_test (test_fresh_whatever_the_pace),
+        cmocka_unit_test (test_a_long_pause)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

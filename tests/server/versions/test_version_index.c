@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "prepared.h"
 #include "seed.h"
 #include "strata.h"
 #include "version_index.h"
@@ -409,6 +410,84 @@ test_any_of_several_versions_is_as_likely (void **state)
 
 static sampler_policy_t s_dsa = SAMPLER_POLICY_DSA, s_follow = SAMPLER_POLICY_FOLLOW;
 
+
+enum { HALVES = 24, HALF_OF = 1000, SERVED = 30 };
+
+//  On a random half of the samples.
+static void
+s_enter_half (scene_t *scene, consumer_t *consumers, size_t number, uint64_t *seed)
+{
+    consumer_t *consumer = &consumers [number];
+    roaring_bitmap_t *data = roaring_bitmap_create ();
+    for (uint32_t id = 0; id < HALF_OF; id++)
+        if (test_below (seed, 2))
+            roaring_bitmap_add (data, id);
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data };
+    consumer->sampler_job = sampler_join (scene->sampler, &join);
+    roaring_bitmap_free (data);
+    consumer->kind = number > 0? consumers->kind: version_set_new (scene->version_index, scene->sampler,
+        VERSION_BYTES, true, NULL);
+    version_index_join (scene->version_index, consumer);
+}
+
+//  A draw, and what it served is done with at once.
+static uint32_t
+s_draw_and_go_on (scene_t *scene, consumer_t *consumer)
+{
+    sampler_offer_t offer;
+    version_t *version;
+    sampler_round_begin (scene->sampler, &consumer->sampler_job, 1);
+    assert_true (sampler_offer (scene->sampler, &offer));
+    uint32_t id = sampler_pick (scene->sampler);
+    version_index_draw (scene->version_index, &consumer, 1, id, &version, NULL);
+    prepared_unpin (version_index_prepared (scene->version_index), version);
+    assert_false (sampler_offer (scene->sampler, &offer));
+    if (sampler_remaining (scene->sampler, consumer->sampler_job) == 0)
+        version_index_epoch_begin (scene->version_index, consumer);
+    return id;
+}
+
+static void
+s_draw_each (scene_t *scene, consumer_t *consumers, size_t times)
+{
+    for (size_t turn = 0; turn < times; turn++) {
+        for (size_t number = HALVES / 2; number < HALVES; number++)
+            s_draw_and_go_on (scene, &consumers [number]);
+        version_index_check (scene->version_index);
+    }
+}
+
+//  A version that is made anew for what a job on the passes drew long ago has no place in them: no other job
+//  counts for it until it passes the place of something else.
+static void
+test_what_was_drawn_earlier_is_served_again (void **state)
+{
+    (void) state;
+    static consumer_t consumers [HALVES];
+    uint64_t seed = test_seed ();
+    scene_t scene = { .version_index = version_index_new (VERSION_BYTES * 100, test_seed ()) };
+    scene.sampler = sampler_new (HALF_OF, SAMPLER_POLICY_FOLLOW, test_seed ());
+    for (size_t number = 0; number < HALVES; number++)
+        s_enter_half (&scene, consumers, number, &seed);
+    s_draw_each (&scene, consumers, SERVED);
+    consumer_t *last = &consumers [HALVES - 1];
+    assert_true (last->has_passes);
+    uint32_t ids [SERVED];
+    for (size_t at = 0; at < SERVED; at++)
+        ids [at] = s_draw_and_go_on (&scene, last);
+    for (size_t at = 0; at < SERVED; at++)
+        prepared_unpin (version_index_prepared (scene.version_index), version_index_serve (
+            scene.version_index, last, ids [at]));
+    version_index_check (scene.version_index);
+    s_draw_each (&scene, consumers, 300);
+    for (size_t number = 0; number < HALVES; number++) {
+        version_index_leave (scene.version_index, &consumers [number]);
+        sampler_leave (scene.sampler, consumers [number].sampler_job);
+    }
+    version_index_destroy (&scene.version_index);
+    sampler_destroy (&scene.sampler);
+}
+
 int
 main (void)
 {
@@ -416,6 +495,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_two_sides),
         cmocka_unit_test (test_what_was_taken_is_not_used_again),
+        cmocka_unit_test (test_what_was_drawn_earlier_is_served_again),
         cmocka_unit_test (test_what_a_draw_schedules_serves_all_of_it),
         cmocka_unit_test (test_a_random_version_is_lost_to_jobs_that_need_it),
         cmocka_unit_test (test_what_goes_when_an_epoch_begins_is_lost_to_the_others),
