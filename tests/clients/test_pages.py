@@ -346,6 +346,16 @@ class Pages(unittest.TestCase):
         for file, text in zip(files, texts):
             (self.world.work / file).write_text(text)
 
+    def write_halves(self, *files: str) -> None:
+        """What jobs on random halves recorded."""
+        dice = random.Random(2)
+        for file in files:
+            half = dice.sample(range(SAMPLES), SAMPLES // 2)
+            text = ""
+            for epoch in range(12):
+                text += f"{epoch}: {' '.join(map(str, dice.sample(half, len(half))))}\n"
+            (self.world.work / file).write_text(text)
+
     def test_pipeline(self) -> None:
         for name in ("masks", "tokens", "captions"):
             os.mkdir(f"{self.folder}/data/{name}")
@@ -366,6 +376,7 @@ class Pages(unittest.TestCase):
 
     def test_operations(self) -> None:
         self.write_records("node0.ids", "node1.ids", "node2.ids")
+        self.write_halves("job-1.ids", "job-2.ids", "job-3.ids")
         shutil.copytree(f"{self.folder}/data/train/class_0", self.world.work / "photos")
         shutil.copy(f"{self.folder}/data/train/class_0/000.jpg", self.world.work / "photo.jpg")
         self.run_page("docs/operations.md")
