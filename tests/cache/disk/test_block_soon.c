@@ -113,6 +113,7 @@ ssize_t
 __wrap_pwrite (int descriptor, const void *memory, size_t bytes, off_t offset)
 {
     bool fails = false;
+    unsigned slow_ms = 0;
     if (bytes >= UNIT / 2) {
         pthread_mutex_lock (&s_disk.lock);
         s_disk.hanging++;
@@ -121,12 +122,13 @@ __wrap_pwrite (int descriptor, const void *memory, size_t bytes, off_t offset)
             pthread_cond_wait (&s_disk.changed, &s_disk.lock);
         s_disk.hanging--;
         fails = s_disk.fails;
-        s_disk.begun_then = s_disk.written++ == 0? s_begun (): s_disk.begun_then;
+        slow_ms = s_disk.slow_ms;
+        if (s_disk.written++ == 0)
+            s_disk.begun_then = s_begun ();
         pthread_cond_broadcast (&s_disk.changed);
         pthread_mutex_unlock (&s_disk.lock);
     }
-    if (bytes >= UNIT / 2)
-        usleep (s_disk.slow_ms * 1000);
+    usleep (slow_ms * 1000);
     if (fails)
         errno = EIO;
     return fails? -1: __real_pwrite (descriptor, memory, bytes, offset);
@@ -150,6 +152,15 @@ s_set_hanging (bool hangs)
     pthread_mutex_lock (&s_disk.lock);
     s_disk.hangs = hangs;
     pthread_cond_broadcast (&s_disk.changed);
+    pthread_mutex_unlock (&s_disk.lock);
+}
+
+static void
+s_set_faults (bool fails, unsigned slow_ms)
+{
+    pthread_mutex_lock (&s_disk.lock);
+    s_disk.fails = fails;
+    s_disk.slow_ms = slow_ms;
     pthread_mutex_unlock (&s_disk.lock);
 }
 
@@ -223,8 +234,7 @@ s_end (void **state)
 {
     world_t *world = *state;
     s_set_hanging (false);              //  a test that failed has not said so
-    s_disk.fails = false;
-    s_disk.slow_ms = 0;
+    s_set_faults (false, 0);
     s_let (SIZE_MAX);
     s_close (world);
     return scratch_end (&world->scratch)? 0: -1;
@@ -394,7 +404,7 @@ test_the_disk_is_slow (void **state)
 {
     const world_t *world = *state;
     enum { SLICE_MS = 50 };             //  patience: a second; all that waits takes nearly two
-    s_disk.slow_ms = 2 * SLICE_MS;
+    s_set_faults (false, 2 * SLICE_MS);
     block_cache_threads_set_slice (s_threads (world), SLICE_MS);
     for (size_t large = 0; large <= LARGES; large++)
         assert_true (block_data_store_soon (world->data, s_owner (large), large * LARGE_BYTES, LARGE_BYTES,
@@ -476,7 +486,7 @@ test_a_write_fails (void **state)
     const world_t *world = *state;
     assert_true (s_store (world, 0));
     assert_true (s_read (world, 0));
-    s_disk.fails = true;
+    s_set_faults (true, 0);
     for (size_t file = 1; file < 5; file++)
         assert_true (s_store (world, file));
     block_cache_threads_settle (s_threads (world));
