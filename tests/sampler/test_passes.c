@@ -616,6 +616,7 @@ test_a_long_pause (void **state)
                 roaring_bitmap_add (half, id);
         walkers [job].history = history_new (half, PAUSE_SAMPLES);
         passes_join (passes, job, walkers [job].history);
+        roaring_bitmap_free (half);
     }
     for (uint64_t turn = 0; walkers [0].epochs < BEFORE + AFTER; turn++)
         for (uint32_t job = 0; job < WALKERS; job++) {
