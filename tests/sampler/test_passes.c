@@ -22,6 +22,8 @@
 #include "statistics.h"
 
 enum { SAMPLES_MAX = 1200, JOBS = 24, NO_JOB = 0xffffffff };
+//  Two cases here divide the rate of false alarms that statistics.h gives this file.
+enum { CASES = 2 };
 
 //  ---- the inverse of a permutation
 
@@ -317,7 +319,7 @@ test_uniform (void **state)
                 }
         }
     print_message ("largest |z| %.2f of %zu figures\n", worst, tests);
-    assert_true (tests > 0 && worst < statistics_z_limit (tests));
+    assert_true (tests > 0 && worst < statistics_z_limit (CASES * tests));
     free (law->world);
     free (law);
 }
@@ -450,7 +452,7 @@ test_uniform_over_nodes (void **state)
                 tests++;
             }
     print_message ("over nodes: largest |z| %.2f of %zu figures\n", worst, tests);
-    assert_true (tests > 0 && worst < statistics_z_limit (tests));
+    assert_true (tests > 0 && worst < statistics_z_limit (CASES * tests));
     free (nodes->world);
     free (nodes);
 }
