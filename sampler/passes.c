@@ -165,11 +165,12 @@ s_is_kept (passes_t *self, const plan_t *plan, uint32_t id, double more)
 //  ------------------------------------------------------------------------------------------------
 //  An epoch's plan
 
-//  Of the average job, which has PASSES_EPOCH passes an epoch.
+//  Of the job; before it is known, of the average one, which has PASSES_EPOCH passes an epoch.
 static double
-s_usual_pace (const passes_t *self)
+s_pace (const passes_t *self, const plan_t *plan)
 {
-    return (double) PASSES_EPOCH * self->sample_count * self->jobs / (double) self->samples;
+    return plan->pace > 0? plan->pace:
+        (double) PASSES_EPOCH * self->sample_count * self->jobs / (double) self->samples;
 }
 
 //  For all that remains.  has_tail: in the first pass the job drew at the end of the epoch before.
@@ -177,7 +178,7 @@ static void
 s_plan (passes_t *self, plan_t *plan, bool has_tail)
 {
     uint32_t samples = self->sample_count;
-    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double pace = s_pace (self, plan);
     //  Where the clock will be then: a job that is ahead is so no more when its epoch ends.
     uint64_t end = (uint64_t) (self->clock + (double) history_remaining (plan->history) * pace);
     plan->end = end > plan->cursor? end: plan->cursor + 1;
@@ -348,9 +349,20 @@ s_tell (const plan_t *plan, uint32_t id, int change)
 static double
 s_fewer (const passes_t *self, const plan_t *plan)
 {
-    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double pace = s_pace (self, plan);
     double behind = (self->clock - (double) plan->cursor) / pace;
     return fmin (2, fmax (0, 1 - CORRECTION * behind));
+}
+
+//  In mid-epoch.  goes_on: the walk may go on in the pass that the epoch began in.
+static void
+s_plan_anew (passes_t *self, plan_t *plan, bool goes_on)
+{
+    s_tell (plan, PASSES_ALL, -1);
+    s_measure_pace (plan);
+    s_catch_up (self, plan);
+    s_plan (self, plan, goes_on && plan->cursor / self->sample_count == plan->first);
+    s_tell (plan, PASSES_ALL, +1);
 }
 
 //  The pace has changed, or was not known yet, or the job stood still: the epoch will not end where it was
@@ -366,7 +378,7 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
         plan->drawn = 0;
     }
     //  It stood still for longer than an epoch takes it: that says nothing of its pace.
-    double stood = self->clock - plan->clock_left, pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double stood = self->clock - plan->clock_left, pace = s_pace (self, plan);
     if (plan->drawn > 0 && stood > (double) plan->size * pace)
         plan->clock_then += stood;
     plan->clock_now = self->clock;
@@ -380,13 +392,8 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
         return;
     if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
-    s_tell (plan, PASSES_ALL, -1);
-    s_measure_pace (plan);
-    s_catch_up (self, plan);
-    bool has_tail = plan->cursor / self->sample_count == plan->first;
-    plan->mixed = plan->cursor / self->sample_count;
-    s_plan (self, plan, has_tail);
-    s_tell (plan, PASSES_ALL, +1);
+    s_plan_anew (self, plan, true);
+    plan->mixed = plan->first;
 }
 
 //  The epoch before tells of the rest of the pass that it ended in where it was not walked as planned: what
@@ -396,12 +403,8 @@ s_walk_again_if_over (passes_t *self, plan_t *plan)
 {
     if ((uint64_t) self->clock / self->sample_count <= plan->mixed)
         return;
-    s_tell (plan, PASSES_ALL, -1);
     plan->is_alone = false;
-    s_measure_pace (plan);
-    s_catch_up (self, plan);
-    s_plan (self, plan, false);
-    s_tell (plan, PASSES_ALL, +1);
+    s_plan_anew (self, plan, false);
 }
 
 //  A job that is too far ahead in its last pass now and then draws alone what has its place there still
@@ -410,7 +413,7 @@ static uint32_t
 s_pick_if_too_far (passes_t *self, const plan_t *plan, random_t *random)
 {
     uint64_t pass = plan->cursor / self->sample_count;
-    double pace = plan->pace > 0? plan->pace: s_usual_pace (self);
+    double pace = s_pace (self, plan);
     double ahead = ((double) plan->cursor - self->clock) / pace;
     if (pass != plan->last || ahead <= AHEAD || random_real (random) >= AHEAD_CORRECTION * (ahead - AHEAD))
         return NO_ID;

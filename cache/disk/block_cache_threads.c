@@ -8,10 +8,9 @@
 enum {
     PATIENCE = BLOCK_CACHE_PATIENCE,
     SHARE = 4,                          //  one part in SHARE of the time may be lost
-    TOGETHER_BYTES = 4 * 1024 * 1024,   //  so many wait no longer
+    TOGETHER_BYTES = 4 * 1024 * 1024,   //  are written in one step at most, and wait no longer
     SPARE_BYTES = 16 * 1024,            //  a smaller copy's memory is not kept
-    ROUND_BYTES = 64 * 1024,
-    UNIT_BYTES = 4096
+    ROUND_BYTES = 64 * 1024
 };
 
 static void s_start (struct block_cache_threads *self);
@@ -51,7 +50,8 @@ struct block_cache_threads {
 
 //  -- jobs
 
-//  One with so much memory, or any if there are enough; NULL: there is none.
+//  A spare job with that much memory.  If none has, and as many are spare as may be: one of them, which a
+//  larger one is to take the place of.  Else NULL.
 static block_cache_job_t *
 s_take_spare (block_cache_threads_t *self, size_t bytes)
 {
@@ -60,7 +60,7 @@ s_take_spare (block_cache_threads_t *self, size_t bytes)
     while (*link && (*link)->capacity < bytes)
         link = &(*link)->next;
     if (!*link && self->spares == BLOCK_CACHE_TOGETHER)
-        link = &self->spare;            //  too small: a larger one is kept in its place
+        link = &self->spare;
     block_cache_job_t *job = *link;
     if (job) {
         *link = job->next;
@@ -177,7 +177,7 @@ s_end (block_cache_threads_t *self, block_cache_job_t *job)
 static size_t
 s_room (const block_cache_job_t *job)
 {
-    return job->request.count * UNIT_BYTES;
+    return job->request.count * BLOCK_CACHE_UNIT_BYTES;
 }
 
 //  Whether those that wait are to begin now.  Under the lock, as the next ones.
@@ -248,9 +248,9 @@ s_rest (block_cache_threads_t *self)
     self->idle--;
 }
 
-//  A thread that waits until those in order are due has begun something else: another one waits for that.
+//  Has a thread that does nothing else wait until those in order are due.
 static void
-s_hand_on_watch (block_cache_threads_t *self)
+s_have_watched (block_cache_threads_t *self)
 {
     if (!self->ordered.first || self->ordered.now)
         return;
@@ -270,7 +270,7 @@ s_run (void *argument)
             s_work_in_order (self);
         else
         if ((job = s_next (self))) {
-            s_hand_on_watch (self);
+            s_have_watched (self);      //  if this thread did
             pthread_mutex_unlock (&self->lock);
             job->request.work (&job->request);
             pthread_mutex_lock (&self->lock);
@@ -440,11 +440,8 @@ s_put_in_order (block_cache_threads_t *self, block_cache_job_t *job)
     if (is_first)
         ordered->since_ms = clock_now_ms ();
     //  The first one's thread sees when it is due.
-    if (!ordered->now && (is_first || s_are_due (self))) {
-        if (self->idle <= self->waiting)
-            s_start (self);
-        pthread_cond_signal (&self->work);
-    }
+    if (is_first || s_are_due (self))
+        s_have_watched (self);
 }
 
 //  Under the lock.  False: the cache is aside.

@@ -41,6 +41,7 @@ enum {
     BLOCK_CACHE_SLICE_MS = 100,
     BLOCK_CACHE_PATIENCE = 20,          //  slices that a request may take
     BLOCK_CACHE_UNITS_MAX = 256,
+    BLOCK_CACHE_UNIT_BYTES = 4096,
     BLOCK_CACHE_TOGETHER = 16, BLOCK_CACHE_SOON_MS = 50,
     BLOCK_CACHE_HANDED_BYTES_MAX = 16 * 1024 * 1024     //  of requests without an answer that have not ended
 };

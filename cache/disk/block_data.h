@@ -20,7 +20,7 @@
 
 typedef struct block_data block_data_t;
 
-enum { BLOCK_DATA_UNIT_BYTES = 4096 };
+enum { BLOCK_DATA_UNIT_BYTES = BLOCK_CACHE_UNIT_BYTES };
 
 //  { 0 } before the first object.
 typedef struct {

@@ -185,8 +185,7 @@ static bool
 s_share_field (const served_sets_t *self, served_t *served, size_t field)
 {
     dataset_source_t *source = &served->source;
-    int rc;
-    const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
+    const block_data_t *blocks = dataset_source_blocks (source, field);
     if (!self->cluster || !blocks || !catalogue_store (source->catalogue, field))
         return true;
     source->shared [field] = (dataset_source_field_t) { .catalogue = source->catalogue, .number = field };
@@ -254,8 +253,7 @@ static bool
 s_share_pack (const served_sets_t *self, served_t *served)
 {
     const dataset_source_t *source = &served->source;
-    int rc;
-    const block_data_t *blocks = pack_blocks (source->pack, &rc);
+    const block_data_t *blocks = dataset_source_blocks (source, 0);
     cluster_data_t data = { .blocks = blocks, .store = store_name (pack_store (source->pack)),
         .objects = pack_volumes (source->pack), .find = s_find_volume, .context = source->pack,
         .first_file = source->volumes [0].file, .pins = source->pins };
