@@ -281,6 +281,26 @@ class Questions(Tidy):
         self.assertEqual([batch.index for batch in iterator], [1, 2])
         self.assertEqual(first.index, 0)
 
+    def test_a_notice_before_the_end_is_told(self) -> None:
+        """Also where `next` waited already when both came."""
+        server = self.fake()
+        server.paused = True
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        job, connection = server.job(), iterator._connection
+        wait = connection.wait
+
+        def both_come(into: Any) -> None:
+            server.do(lambda: server.notice(job, "slow", "reads are slow"))
+            server.do(lambda: server.end(job, "bad", "a disk"))
+            wait(into)
+        with unittest.mock.patch.object(connection, "wait", both_come):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with self.assertRaisesRegex(tureen.TureenWarning, "^reads are slow$"):
+                    next(iterator)
+                with self.assertRaisesRegex(tureen.JobEnded, "a disk"):
+                    next(iterator)
+
     def test_strange_answers(self) -> None:
         """Of a server that answers what was not asked, or not as it should."""
         server = self.fake()

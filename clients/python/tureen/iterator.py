@@ -215,6 +215,7 @@ class BatchIterator:
         self._pending.clear()
         if connection.leaving:
             raise LoaderClosed(_LEFT)
+        self._tell()                        # what came while `next` waited
         connection.raise_outcome()
         self._exhausted = True
         connection.finish()
