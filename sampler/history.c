@@ -280,6 +280,12 @@ history_remaining (const history_t *self)
     return self->remaining;
 }
 
+uint64_t
+history_drawn (const history_t *self)
+{
+    return self->drawn;
+}
+
 void
 history_each (const history_t *self, void (*visit) (void *context, uint32_t id), void *context)
 {

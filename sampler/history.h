@@ -81,6 +81,8 @@ void history_spread (const history_t *self, uint32_t *bounds, size_t parts);
 void history_prefetch (const history_t *self, uint32_t id);
 uint64_t history_size (const history_t *self);
 uint64_t history_remaining (const history_t *self);
+//  Of this epoch.
+uint64_t history_drawn (const history_t *self);
 
 //  A uniform sample of what remains (something does).  Costs a few tries, whatever remains.
 uint32_t history_propose (history_t *self, random_t *random);

@@ -42,13 +42,18 @@ typedef struct {
     uint64_t first, last;       //  passes
     uint32_t from, to;          //  where the epoch begins in the first pass, and ends in the last one
     double keep, keep_absent;   //  the chance to be kept for the last pass: with a place there, and without
-    double take;                //  the chance of what has a place in the first pass and is not kept
+    //  The chances of what has a place in the first pass and is not kept: where the last plan of the epoch
+    //  before was followed, and of what came before that plan or on another node.
+    double take, take_else;
     double alone, alone_last;   //  the part of the first pass's draws, and of the last one's, that are alone
     uint32_t tail_age;          //  ages from here on are those of samples that came in the first pass already
-    double tail_part;           //  of the data, are those,
-    double tail_late;           //  and of what the job drew in the epoch before (one node of several: more)
+    uint32_t planned_age;       //  ages from here on are those of samples that came by that plan
+    double tail_part;           //  of the data, came in the first pass already,
+    double tail_late;           //  of what the job drew in the epoch before (one node of several: more),
+    double tail_planned;        //  and of what came by that plan
     uint64_t mixed;             //  the last pass that an epoch was not walked as planned in; 0: none
     bool is_alone;              //  till the clock leaves that pass, all is drawn alone
+    uint64_t drawn_before, planned;             //  what had come, and what remained, when the plan was made
     uint64_t tail;              //  what remained when the cursor came to the last pass
     //  Places that the clock moves for each of the job's draws; 0: not known yet.  A job may draw many at a
     //  time, so clocks are compared where it draws after others have.
@@ -57,6 +62,7 @@ typedef struct {
     uint64_t drawn, drawn_now;                  //  draws since it began; those till then
     double clock_left;                          //  after the job's last draw
     bool is_first;                              //  it is the job's first epoch here
+    bool is_resumed;                            //  and was begun elsewhere, or before
     uint64_t epochs;            //  begun here
     uint64_t size;              //  what remained when the epoch began, or a sample
     uint32_t picked;            //  NO_ID: nothing
@@ -186,12 +192,14 @@ s_plan (passes_t *self, plan_t *plan, bool has_tail)
     plan->last = plan->end / samples;
     plan->from = (uint32_t) (plan->cursor % samples);
     plan->to = (uint32_t) (plan->end % samples);
+    plan->drawn_before = history_drawn (plan->history);
+    plan->planned = history_remaining (plan->history);
     plan->tail = 0;
     if (!has_tail)
-        plan->tail_part = plan->tail_late = 0;
+        plan->tail_part = plan->tail_late = plan->tail_planned = 0;
     plan->tail_age = HISTORY_AGES;
     plan->keep = plan->keep_absent = plan->alone = 0;
-    plan->take = 1;
+    plan->take = plan->take_else = 1;
     double length = (double) (plan->end - plan->cursor) / samples;
     plan->alone_last = fmax (0, 1 - length);
     if (plan->first == plan->last)
@@ -208,7 +216,8 @@ s_plan (passes_t *self, plan_t *plan, bool has_tail)
     //  As many as have these ages.
     double rounded = 1 - (double) plan->tail_age / HISTORY_AGES;
     plan->alone = plan->tail_late > 0? plan->tail_part * rounded / plan->tail_late: 0;
-    plan->take = (1 - plan->tail_part) / (rest + (double) whole);
+    plan->take_else = 1 / (rest + (double) whole);
+    plan->take = (1 - plan->tail_planned) * plan->take_else;
 }
 
 //  Since measuring began.
@@ -245,6 +254,7 @@ passes_join (passes_t *self, uint32_t job, history_t *history)
     plan_t *plan = self->plans [job] = xalloc_jobs (calloc (1, sizeof *plan));
     plan->history = history;
     plan->is_first = true;
+    plan->is_resumed = history_drawn (history) > 0;
     self->jobs++;
     s_count_size (self, plan);
     s_catch_up (self, plan);
@@ -276,14 +286,20 @@ passes_epoch_begin (passes_t *self, uint32_t job)
 {
     assert (self->magic == PASSES_MAGIC);
     plan_t *plan = self->plans [job];
+    double before = (double) plan->drawn_before, planned = fmax (1, (double) plan->planned);
     plan->tail_part = (double) plan->tail / fmax (1, (double) history_size (plan->history));
-    plan->tail_late = (double) plan->tail / (double) plan->size;
+    plan->tail_late = (double) plan->tail / (before + planned);
+    plan->tail_planned = (double) plan->tail / planned;
+    plan->planned_age = (uint32_t) lround (before / (before + planned) * HISTORY_AGES);
     s_count_size (self, plan);
     s_measure_pace (plan);
     plan->clock_then = plan->clock_now;
     plan->drawn -= plan->drawn_now;
     plan->drawn_now = 0;
-    plan->is_first = false;
+    //  What was drawn before may have been kept for this pass, or for another one.
+    if (plan->is_resumed)
+        plan->mixed = plan->last;
+    plan->is_first = plan->is_resumed = false;
     plan->epochs++;
     //  What was drawn alone late in the epoch before has places till there.
     if (plan->cursor >= plan->last * self->sample_count && plan->cursor < plan->end)
@@ -334,7 +350,9 @@ s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double 
         return false;
     if (is_whole && is_next)
         return true;
-    double chance = is_whole? 1 / (double) (plan->last - pass): plan->take;
+    uint32_t age = history_age (plan->history, id);
+    double first = age >= plan->planned_age && age < HISTORY_AGES? plan->take: plan->take_else;
+    double chance = is_whole? 1 / (double) (plan->last - pass): first;
     return chance >= 1 || s_falls (self, COIN_TAKE, pass, id, chance * fewer);
 }
 

@@ -17,7 +17,8 @@
  *      pass.  For a sample that the job took in this very pass, at the end of the epoch before, its place
  *      has gone: it is drawn *alone*, at a random time, if it is due.  All that is known of another sample
  *      is that it was not: so those that have a place here are taken with the probability that makes up for
- *      those that have none.
+ *      those that have none.  Of a sample that came before the plan of that epoch's end was
+ *      made, or on another node, not even that is known: it has a place here as often as any.
  *    - *Whole*: the rest, in each of them with the same probability.
  *  Where the epoch has no whole pass, all that is not kept and has no place left in the first one is drawn
  *  alone.  Where it is shorter than a pass, so is in the last one what has no place in the epoch.
@@ -32,8 +33,9 @@
  *  one speed have PASSES_EPOCH passes an epoch, faster ones fewer, slower ones more.  A job that is ahead of
  *  the clock or behind it takes more or fewer of the samples where it may; one that is far off begins anew
  *  from the clock with what remains to it.  In the last pass it has to take all: there, one that is ahead
- *  draws some alone.  A pass in which a plan ended early or late says when the rest of it was drawn, so the
- *  next epoch takes nothing there: all is drawn alone until that pass is over.
+ *  draws some alone.  A pass in which a plan ended early or late says when the rest of it was drawn, and one
+ *  in which a resumed epoch ends may say what was drawn before it was interrupted.  So the next epoch takes
+ *  nothing there: all is drawn alone until that pass is over.
  *
  *  Coins are functions of sample and pass, so that equal jobs in step draw the same samples.
  *
