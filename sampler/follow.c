@@ -254,6 +254,9 @@ follow_on_merge (follow_t *self, void (*merging) (void *context), void *context)
 void
 follow_epoch_begin (follow_t *self, uint32_t job)
 {
+    //  What redirects the draws may have come meanwhile.
+    if (passes_has (self->passes, job) && !self->may_turn)
+        passes_leave (self->passes, job);
     if (passes_has (self->passes, job))
         passes_epoch_begin (self->passes, job);
     else

@@ -12,7 +12,8 @@
 
 bool sampler_passes_has (const sampler_t *self, uint32_t job);
 //  Whether jobs may turn to passes from now on, those without room for strata at once; true at first.  Over
-//  a raw tier they may not: it redirects the draws of its jobs.
+//  a raw tier they may not: it redirects the draws of its jobs.  Those on passes leave them when their next
+//  epochs begin, and draw apart.
 void sampler_passes_allow (sampler_t *self, bool may);
 //  Where in the passes the job's last draw was; PASSES_NO_PLACE: nowhere, and for a job without passes.
 uint64_t sampler_passes_place (const sampler_t *self, uint32_t job);

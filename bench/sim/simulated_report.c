@@ -18,6 +18,14 @@ simulated_lower_bound (const simulated_result_t *result)
     return mean_of (&result->needed) / mean_of (&result->deliveries);
 }
 
+//  NAN: there was no such time.
+static double
+s_settled (const simulated_result_t *result)
+{
+    double deliveries = mean_of (&result->settled_deliveries);
+    return deliveries > 0? mean_of (&result->settled_preparations) / deliveries: NAN;
+}
+
 //  ---- for people
 
 //  "-" where there is nothing.
@@ -118,6 +126,9 @@ simulated_report_table (const simulated_trial_t *trial)
         printf (" (+-%.0f)", mean_standard_error (&result->preparations));
     printf (" for %.0f deliveries: %.3f a delivery; full sharing: %.3f\n", mean_of (&result->deliveries),
         simulated_per_delivery (result), simulated_lower_bound (result));
+    if (!isnan (s_settled (result)))
+        printf ("%.3f a delivery from when every job had a second epoch until the first job had drawn all\n",
+            s_settled (result));
     printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3   lag 4   lag 5   lag 6  "
         "t5h5  pairs  strata's mean position\n");
     for (size_t job = 0; job < plan->job_count; job++)
@@ -215,6 +226,7 @@ simulated_report_json (const simulated_trial_t *trial)
     }
     s_set (object, "preparations_per_delivery", s_number (simulated_per_delivery (result)));
     s_set (object, "lower_bound", s_number (simulated_lower_bound (result)));
+    s_set (object, "settled_preparations_per_delivery", s_number (s_settled (result)));
     if (trial->groups.tests > 0) {
         s_set (object, "group_tests", json_integer ((json_int_t) trial->groups.tests));
         s_set (object, "group_z", s_number (trial->groups.z));

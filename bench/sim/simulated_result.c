@@ -47,6 +47,8 @@ simulated_result_merge (simulated_result_t *self, const simulated_result_t *othe
     mean_merge (&self->preparations, &other->preparations);
     mean_merge (&self->deliveries, &other->deliveries);
     mean_merge (&self->needed, &other->needed);
+    mean_merge (&self->settled_preparations, &other->settled_preparations);
+    mean_merge (&self->settled_deliveries, &other->settled_deliveries);
     for (size_t job = 0; job < self->job_count; job++)
         orders_figures_merge (&self->jobs [job], &other->jobs [job]);
 }

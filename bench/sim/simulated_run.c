@@ -52,6 +52,7 @@ typedef struct {
     simulated_stay_t *stays;
     double now;                 //  ticks, whole
     uint64_t preparations, deliveries;
+    uint64_t settled_preparations, settled_deliveries;
 } simulation_t;
 
 //  ---- coming and going
@@ -333,11 +334,22 @@ s_advance (simulation_t *self)
     return next != INFINITY;
 }
 
+//  Every job is in its second epoch or a later one.
+static bool
+s_is_settled (const simulation_t *self)
+{
+    for (size_t job = 0; job < self->plan->job_count; job++)
+        if (self->players [job].state != PLAYER_HERE || self->players [job].epoch == 0)
+            return false;
+    return true;
+}
+
 static void
 s_play (simulation_t *self)
 {
     self->now = -1;
     while (s_advance (self)) {
+        uint64_t preparations = self->preparations, deliveries = self->deliveries;
         bool due = s_admit (self);
         due = s_consume_all (self) || due;
         //  A short step may end within the tick in which its sample was drawn.
@@ -346,6 +358,10 @@ s_play (simulation_t *self)
             due = s_consume_all (self);
         }
         s_dismiss (self);
+        if (s_is_settled (self)) {
+            self->settled_preparations += self->preparations - preparations;
+            self->settled_deliveries += self->deliveries - deliveries;
+        }
     }
 }
 
@@ -404,6 +420,8 @@ s_run_sampler (const simulated_plan_t *plan, uint64_t seed, const uint8_t *slow,
     mean_add (&result->preparations, (double) self.preparations);
     mean_add (&result->deliveries, (double) self.deliveries);
     mean_add (&result->needed, simulated_needed (plan, self.stays));
+    mean_add (&result->settled_preparations, (double) self.settled_preparations);
+    mean_add (&result->settled_deliveries, (double) self.settled_deliveries);
     s_tear_down (&self);
 }
 

@@ -21,6 +21,9 @@ typedef struct {
     mean_t preparations;                //  one entry a run
     mean_t deliveries;                  //  samples drawn, also in epochs that were not finished
     mean_t needed;                      //  preparations that full sharing would take; see simulated_needed
+    //  The same two from when every job's first epoch has ended until a job has drawn all: newcomers share
+    //  little, and so do those that go on alone.  Of a lockstep run: empty.
+    mean_t settled_preparations, settled_deliveries;
     size_t job_count;
     orders_figures_t *jobs;
 } simulated_result_t;

@@ -872,10 +872,9 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     self->beginning = true;
     sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
     self->beginning = false;
-    bool turns = consumer->follows && !sampler_follows (sampler, consumer->sampler_job);
-    if (turns)
-        s_note_draws (consumer);
-    if (turns && self->tenant_count > 1)
+    bool followed = consumer->follows;
+    s_note_draws (consumer);
+    if (followed && !consumer->follows && self->tenant_count > 1)
         prepared_each (self->prepared, s_share_anew, consumer);
     if (consumer->kind->is_random)
         for (int lost = 0; lost < VERSION_INDEX_LOST_KINDS; lost++)

@@ -652,6 +652,36 @@ test_a_long_pause (void **state)
     passes_destroy (&passes);
 }
 
+//  Where a folder comes to be read in pieces in mid-epoch: its draws are redirected, which no pass survives.
+static void
+test_jobs_leave_the_passes (void **state)
+{
+    (void) state;
+    world_t *world = calloc (1, sizeof *world);
+    assert_non_null (world);
+    world->samples = 500;
+    world->sampler = sampler_new (world->samples, SAMPLER_POLICY_FOLLOW, test_seed ());
+    s_fill_strata (world->sampler, world->samples);
+    uint64_t seed = test_seed ();
+    s_join (world, 0, &seed, NULL);
+    job_t *job = &world->jobs [0];
+    for (uint32_t drawn = 0; drawn < job->size / 2; drawn++)
+        s_draw (world, 0);
+    sampler_passes_allow (world->sampler, false);
+    assert_true (sampler_passes_has (world->sampler, job->number));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        while (sampler_remaining (world->sampler, job->number) > 0)
+            s_draw (world, 0);
+        memset (job->had, 0, sizeof job->had);
+        sampler_epoch_begin (world->sampler, job->number);
+        assert_false (sampler_passes_has (world->sampler, job->number));
+        assert_false (sampler_follows (world->sampler, job->number));
+    }
+    sampler_check (world->sampler);
+    sampler_destroy (&world->sampler);
+    free (world);
+}
+
 enum { RESUMES = EFFORT (60), COMPANY = 8 };
 
 //  Takes a part of a random half for drawn, in a random order, on another server.
@@ -758,6 +788,7 @@ main (void)
         cmocka_unit_test (test_fresh_and_together),
         cmocka_unit_test (test_fresh_whatever_the_pace),
         cmocka_unit_test (test_a_long_pause),
+        cmocka_unit_test (test_jobs_leave_the_passes),
         cmocka_unit_test (test_fresh_after_a_resumed_epoch)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

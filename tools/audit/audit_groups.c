@@ -168,20 +168,36 @@ s_add_held (const job_t *job, const job_t *other, double weight, double *held)
     }
 }
 
-//  The samples of which more is held than of half of them are the group of this number.
+//  The samples of which more is held are the group of this number.
 static void
-s_compare_held_group (grouping_t *self, const double *held, double *sorted, size_t number)
+s_compare_held_group (grouping_t *self, const double *held, double bound, size_t number)
 {
     const job_t *job = &self->record->jobs [self->job];
-    memcpy (sorted, held, job->universe_count * sizeof *held);
-    qsort (sorted, job->universe_count, sizeof *sorted, s_compare_reals);
-    double least = sorted [0], middle = sorted [(job->universe_count - 1) / 2];
-    double bound = middle < sorted [job->universe_count - 1]? middle: least;
     for (size_t rank = 0; rank < job->universe_count; rank++)
         self->group_of [rank] = held [rank] > bound? 0: AUDIT_NONE;
     *self->groups = (group_t) { .count = 0 };
     self->first = self->record->group_count + number;
     s_see_groups (self);
+}
+
+//  The least of two weights, where one job holds the sample or not.
+static double
+s_least (const double *held, size_t count)
+{
+    double least = held [0];
+    for (size_t rank = 1; rank < count && least > 0; rank++)
+        least = fmin (least, held [rank]);
+    return least;
+}
+
+//  What half of the samples have no more of, if some have more; else the least.
+static double
+s_middle (const double *held, size_t count, double *sorted)
+{
+    memcpy (sorted, held, count * sizeof *held);
+    qsort (sorted, count, sizeof *sorted, s_compare_reals);
+    double middle = sorted [(count - 1) / 2];
+    return middle < sorted [count - 1]? middle: sorted [0];
 }
 
 static size_t
@@ -213,11 +229,12 @@ audit_groups_held (record_t *self, size_t job_index)
         s_add_held (job, &self->jobs [other], 1, held);
         s_add_held (job, &self->jobs [other], 1, many);
         s_add_held (job, &self->jobs [other], (double) s_finished (&self->jobs [other]), fast);
-        s_compare_held_group (&grouping, held, sorted, other);
+        s_compare_held_group (&grouping, held, s_least (held, job->universe_count), other);
     }
     if (!self->out_of_memory && self->job_count > 2) {
-        s_compare_held_group (&grouping, many, sorted, self->job_count);
-        s_compare_held_group (&grouping, fast, sorted, self->job_count + 1);
+        s_compare_held_group (&grouping, many, s_middle (many, job->universe_count, sorted), self->job_count);
+        s_compare_held_group (&grouping, fast, s_middle (fast, job->universe_count, sorted),
+            self->job_count + 1);
     }
     free (held);
     free (grouping.group_of);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 #include "prepared.h"
+#include "sampler_passes.h"
 #include "seed.h"
 #include "strata.h"
 #include "version_index.h"
@@ -480,6 +481,10 @@ test_what_was_drawn_earlier_is_served_again (void **state)
             scene.version_index, last, ids [at]));
     version_index_check (scene.version_index);
     s_draw_each (&scene, consumers, 300);
+    //  Draws are redirected from now on: from its next epoch on the job is on no passes, and claims by needs.
+    sampler_passes_allow (scene.sampler, false);
+    s_draw_each (&scene, consumers, HALF_OF);
+    assert_false (last->has_passes);
     for (size_t number = 0; number < HALVES; number++) {
         version_index_leave (scene.version_index, &consumers [number]);
         sampler_leave (scene.sampler, consumers [number].sampler_job);
