@@ -396,9 +396,9 @@ s_tell_between (finding_t *self)
     if (self->between == BETWEEN_STAGES)
         return s_tell_stages (self);
     return s_tell (self, "%s draws by itself, because its data, a subset, would split the data set into more "
-        "parts than there is room for, and common passes are not for data that are read in pieces, nor for "
-        "less than a 64th of the samples; give the jobs the same subset, or subsets that fewer jobs cut in "
-        "different ways",
+        "parts than there is room for, and common passes are not for data that are read in pieces (what is "
+        "served with --tier NAME=direct is not), nor for less than a 64th of the samples; give the jobs the "
+        "same subset, or subsets that fewer jobs cut in different ways",
         s_is_apart (self->job)? "this job": s_name (self->far, name));
 }
 
