@@ -363,15 +363,6 @@ s_tell (const plan_t *plan, uint32_t id, int change)
         plan->skip (plan->context, id, change);
 }
 
-//  How much more or less of what it may take or leave: 1 for a job that is where the clock is.
-static double
-s_fewer (const passes_t *self, const plan_t *plan)
-{
-    double pace = s_pace (self, plan);
-    double behind = (self->clock - (double) plan->cursor) / pace;
-    return fmin (2, fmax (0, 1 - CORRECTION * behind));
-}
-
 //  In mid-epoch.  goes_on: the walk may go on in the pass that the epoch began in.
 static void
 s_plan_anew (passes_t *self, plan_t *plan, bool goes_on)
@@ -439,16 +430,20 @@ s_pick_if_too_far (passes_t *self, const plan_t *plan, random_t *random)
     return s_position (self, pass, id) < plan->to? id: NO_ID;
 }
 
-//  Walks to the next sample that is taken at its place.
+//  Walks to the next sample that is taken at its place.  A job that is behind the clock takes fewer of what
+//  it may take or leave, one that is ahead more.  What it draws alone stays the same part of its draws: that
+//  is what the epoch before took in this pass, and it would come early or late altogether.
 static uint32_t
 s_walk (passes_t *self, plan_t *plan)
 {
+    double pace = s_pace (self, plan);
     for (; plan->cursor < plan->end; plan->cursor++) {
         uint64_t pass = plan->cursor / self->sample_count;
         uint32_t id = permutation_at (s_order (self, pass), (uint32_t) (plan->cursor % self->sample_count));
         if (!history_needs (plan->history, id))
             continue;
-        if (s_takes (self, plan, pass, id, s_fewer (self, plan)))
+        double behind = (self->clock - (double) plan->cursor) / pace;
+        if (s_takes (self, plan, pass, id, fmin (2, fmax (0, 1 - CORRECTION * behind))))
             return id;
         s_tell (plan, id, -1);
         plan->cursor++;
@@ -474,8 +469,6 @@ passes_pick (passes_t *self, uint32_t job, random_t *random)
     uint64_t pass = plan->cursor / self->sample_count;
     bool is_whole = pass > plan->first && pass < plan->last;
     double alone = is_whole? 0: pass == plan->last? plan->alone_last: plan->alone;
-    if (pass < plan->last && plan->last - plan->first == 1)
-        alone *= s_fewer (self, plan);
     plan->picked = NO_ID;
     //  From a random number of its own, which equal jobs have in common.
     random_t own = random_from_seed (random_mix (random_mix (self->seed ^ plan->cursor) + plan->epochs)

@@ -476,21 +476,26 @@ s_note (void *context, size_t index, uint32_t id)
 }
 
 static double
-s_phi2 (const orders_t *orders, size_t index, size_t lag, uint32_t first)
+s_phi2_of_pair (const orders_t *orders, size_t index, uint32_t one, uint32_t other)
 {
     const job_t *job = &orders->world->jobs [index];
-    double sum = 0, expected = job->size / 100.0;
-    for (uint32_t epoch = first; epoch + lag < LONG_EPOCHS; epoch++) {
-        double table [100] = { 0 };
-        for (uint32_t id = 0; id < LONG_SAMPLES; id++)
-            if (job->has [id])
-                table [orders->positions [index] [epoch] [id] * 10 / job->size * 10
-                    + orders->positions [index] [epoch + lag] [id] * 10 / job->size]++;
-        for (int cell = 0; cell < 100; cell++)
-            sum += (table [cell] - expected) * (table [cell] - expected) / expected;
-        sum -= 81;
-    }
-    return sum / job->size / (double) (LONG_EPOCHS - lag - first);
+    double table [100] = { 0 }, chi_square = 0, expected = job->size / 100.0;
+    for (uint32_t id = 0; id < orders->world->samples; id++)
+        if (job->has [id])
+            table [orders->positions [index] [one] [id] * 10 / job->size * 10
+                + orders->positions [index] [other] [id] * 10 / job->size]++;
+    for (int cell = 0; cell < 100; cell++)
+        chi_square += (table [cell] - expected) * (table [cell] - expected) / expected;
+    return (chi_square - HISTORY_FREEDOM) / job->size;
+}
+
+static double
+s_phi2 (const orders_t *orders, size_t index, size_t lag, uint32_t first)
+{
+    double sum = 0;
+    for (uint32_t epoch = first; epoch + lag < LONG_EPOCHS; epoch++)
+        sum += s_phi2_of_pair (orders, index, epoch, epoch + (uint32_t) lag);
+    return sum / (double) (LONG_EPOCHS - lag - first);
 }
 
 //  The mean over the jobs of one speed: of independent shuffles it has a standard deviation of 12.7 / (600
@@ -558,6 +563,59 @@ test_fresh_whatever_the_pace (void **state)
 {
     (void) state;
     s_check_fresh (true);
+}
+
+//  Few samples, of which a job draws a fifth at a time: it is far ahead of the clock or far behind, mostly.
+//  Returns the highest phi2 of an epoch and the next one.
+static double
+s_play_bursts (uint64_t seed)
+{
+    enum { BURST_SAMPLES = 600, BURST = 64 };
+    orders_t *orders = calloc (1, sizeof *orders);
+    assert_non_null (orders);
+    world_t *world = orders->world = calloc (1, sizeof *world);
+    assert_non_null (world);
+    *world = (world_t) { .samples = BURST_SAMPLES, .on_draw = s_note, .context = orders };
+    world->sampler = sampler_new (BURST_SAMPLES, SAMPLER_POLICY_FOLLOW, seed);
+    s_fill_strata (world->sampler, BURST_SAMPLES);
+    for (size_t job = 0; job < LONG_JOBS; job++)
+        s_join (world, job, &seed, NULL);
+    size_t ready = 0;
+    for (uint64_t turn = 0; ready < LONG_JOBS; turn++) {
+        ready = 0;
+        for (size_t index = 0; index < LONG_JOBS; index++) {
+            job_t *job = &world->jobs [index];
+            ready += job->epoch >= LONG_EPOCHS;
+            if ((turn + index * 61) % 350 == 0)
+                job->speed = (double) test_below (&seed, 4);
+            job->due += speeds [index % 3] * job->speed;
+            for (int left = job->due >= BURST? BURST: 0; left > 0; left--, job->due--) {
+                s_draw (world, index);
+                if (sampler_remaining (world->sampler, job->number) == 0)
+                    s_end_epoch (world, job);
+            }
+        }
+    }
+    double worst = 0;
+    for (size_t index = 0; index < LONG_JOBS; index++)
+        for (uint32_t epoch = 0; epoch + 1 < LONG_EPOCHS; epoch++)
+            worst = fmax (worst, s_phi2_of_pair (orders, index, epoch, epoch + 1));
+    sampler_destroy (&world->sampler);
+    free (world);
+    free (orders);
+    return worst;
+}
+
+//  Of 300 samples in independent shuffles, one pair of epochs in 100 million has a phi2 above 0.31.
+static void
+test_fresh_where_jobs_draw_much_at_once (void **state)
+{
+    (void) state;
+    double worst = 0;
+    for (uint64_t run = 0; run < EFFORT (15); run++)
+        worst = fmax (worst, s_play_bursts (test_seed () + run));
+    print_message ("the highest phi2 of a pair of epochs: %.3f\n", worst);
+    assert_true (worst < 0.35);
 }
 
 enum { PAUSE_SAMPLES = 2000 };
@@ -787,6 +845,7 @@ main (void)
         cmocka_unit_test (test_uniform_over_nodes),
         cmocka_unit_test (test_fresh_and_together),
         cmocka_unit_test (test_fresh_whatever_the_pace),
+        cmocka_unit_test (test_fresh_where_jobs_draw_much_at_once),
         cmocka_unit_test (test_a_long_pause),
         cmocka_unit_test (test_jobs_leave_the_passes),
         cmocka_unit_test (test_fresh_after_a_resumed_epoch)
