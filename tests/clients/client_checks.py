@@ -14,6 +14,7 @@ import unittest
 import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
@@ -108,6 +109,10 @@ class Tidy(unittest.TestCase):
         #  A client that hangs is found where it hangs
         faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True)
         self.addCleanup(faulthandler.cancel_dump_traceback_later)
+        #  What the server said last comes for sure, only not at once when the ring's socket is closed.
+        farewell = mock.patch("tureen.session.FAREWELL_S", PATIENCE_S)
+        farewell.start()
+        self.addCleanup(farewell.stop)
         gc.collect()
         self.threads = threading.active_count()
         self.descriptors = descriptors()

@@ -225,7 +225,7 @@ class FakeServer:
         """Runs `order` on the server's thread."""
         done = threading.Event()
         self._orders.put((order, done))
-        assert done.wait(10)
+        assert done.wait(60)
 
     def stop(self) -> None:
         """As SIGTERM does: every job is told, its memory stays, the sockets close."""
@@ -239,17 +239,18 @@ class FakeServer:
     def do_crash(self) -> None:
         """From the test's thread: everything closes, and a server that knows nothing begins in its place."""
         lives, self._crash_wanted = self.lives, True
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while self.lives == lives:
             assert time.monotonic() < end
             time.sleep(0.002)
 
     def alive(self) -> List[Job]:
-        return [job for job in self.jobs.values() if not job.ended]
+        return [job for job in list(self.jobs.values()) if not job.ended]       # of any thread
 
     def job(self, rank: int = 0) -> Job:
         """The newest, of that rank."""
-        return self.jobs[max(number for number, job in self.jobs.items() if job.rank == rank)]
+        jobs = self.jobs.copy()                         # they may change meanwhile
+        return jobs[max(number for number, job in jobs.items() if job.rank == rank)]
 
     def check(self) -> None:
         if self.faults:
@@ -287,7 +288,7 @@ class FakeServer:
         self.lives += 1
         self.context = zmq.Context()
         self.router = self.context.socket(zmq.ROUTER)
-        self.router.linger = 500
+        self.router.linger = 10_000                     # what was said before the end arrives
         self.router.router_mandatory = True             # what cannot be sent: that client is gone
         self._use_keys()
         self._bind()
@@ -382,7 +383,7 @@ class FakeServer:
         if self.refuses_rings:
             connection.close()
             return
-        connection.settimeout(2)
+        connection.settimeout(60)
         token = connection.recv(64).decode()
         for job in self.alive():
             if job.token == token and job.descriptor >= 0 and not job.begun:

@@ -685,7 +685,7 @@ class Again(Case):
         renamed = other_name("train", "/a")
         self.assertEqual({request["dataset"] for request in server.joined}, {renamed})
         self.assertIn(["--dataset", f"{renamed}=/a"], server.asked)
-        self.assertEqual(server.asked[-1], ["--dataset", "val=/v"])
+        until(lambda: server.asked[-1] == ["--dataset", "val=/v"], "what its thread adds behind that")
 
     def test_what_cannot_be_added_is_in_the_way_of_its_own_loaders_only(self) -> None:
         processes = [1]

@@ -279,9 +279,7 @@ class Delivery(Either):
         delivered = iterator._connection.job.slots._arrived
         server.stop()
         got = 1
-        #  In good order the reason comes for sure, only not at once.
-        farewell = mock.patch("tureen.session.FAREWELL_S", 30.0)
-        with farewell, self.assertRaisesRegex(tureen.ServerStopped, "stopped"), warnings.catch_warnings():
+        with self.assertRaisesRegex(tureen.ServerStopped, "stopped"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for batch in iterator:
                 self.assert_intact(batch)
@@ -292,7 +290,7 @@ class Delivery(Either):
         self.assert_intact(held)
 
     def test_server_dies(self: Any) -> None:
-        server = self.fake(heartbeat_ms=50)
+        server = self.fake()
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
         server.die()
@@ -302,7 +300,7 @@ class Delivery(Either):
         self.assert_intact(held)
 
     def test_server_dies_when_all_was_delivered(self: Any) -> None:
-        server = self.fake(16, heartbeat_ms=50)
+        server = self.fake(16)
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, epochs=1))
         until(lambda: iterator._connection.concluded, "the last epoch's end")
         server.die()
@@ -422,7 +420,7 @@ class Ring(Delivery, Tidy):
         server = self.server()
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, slots=6))
         batches = [next(iterator) for _ in range(4)]
-        slots = {sequence: slot for slot, sequence in server.job().holds.items()}
+        slots = {sequence: slot for slot, sequence in server.job().holds.copy().items()}
         del batches[2]
         until(lambda: server.job().released == 3)
         self.assertEqual(server.job().kept, 1 << slots[0] | 1 << slots[1])
@@ -545,7 +543,7 @@ class Ring(Delivery, Tidy):
             server.end(job, "stopping", "the server ends")
         until(lambda: job.attached)
         server.do(order)
-        with mock.patch("tureen.session.FAREWELL_S", 30.0), self.assertRaises(tureen.ServerStopped):
+        with self.assertRaises(tureen.ServerStopped):
             next(iterator)
 
     def test_interrupted_batch_comes_again(self) -> None:

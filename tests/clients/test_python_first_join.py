@@ -15,7 +15,7 @@ import unittest
 from typing import Any, List, Optional
 from unittest import mock
 
-from client_checks import Tidy, until
+from client_checks import PATIENCE_S, Tidy, in_time, until
 from test_python_ranks import Ranked
 from test_python_rejoin import Gone
 
@@ -142,15 +142,19 @@ class Late(Gone):
         now."""
         server = self.fake()
         server.mute_tokens = 2
-        self.assert_whole(self.run_through(self.loader(server, timeout=0.5)))
+        with mock.patch("tureen.ring.ANSWER_S", 0.5):
+            self.assert_whole(self.run_through(self.loader(server, timeout=PATIENCE_S)))
         self.assertGreaterEqual(len(self.joins(server)), 3)     # more where a third hand-over was late too
         self.assertNotIn(INLINE, [frames[0][5] for frames in server.messages])
 
     def test_no_rejoin(self) -> None:
         server = self.fake()
         server.mute_tokens = 99
-        with self.assertRaisesRegex(tureen.NoServer, "did not hand over the ring"):
-            iter(self.loader(server, timeout=0.3, rejoin=0))
+
+        def in_vain(timeout: float) -> None:
+            with self.assertRaisesRegex(tureen.NoServer, "did not hand over the ring"):
+                iter(self.loader(server, timeout=timeout, rejoin=0))
+        in_time(in_vain)
         self.assertNotIn(INLINE, [frames[0][5] for frames in server.messages])
 
 

@@ -505,10 +505,8 @@ class Stepping(Ranked):
             loaders = self.ranks(server)
             iterators = self.together(loaders, iter)
             until(lambda: iterators[1]._connection.arrivals.qsize() >= 3, "three batches")
-            #  The reason comes for sure, only not at once
-            with mock.patch("tureen.session.FAREWELL_S", 30.0):
-                server.do(lambda: server.end(server.job(1), reason, "rank 0 was not heard of for 10 s"))
-                until(lambda: iterators[1]._connection.concluded, "its end")
+            server.do(lambda: server.end(server.job(1), reason, "rank 0 was not heard of for 10 s"))
+            until(lambda: iterators[1]._connection.concluded, "its end")
             if closes:
                 loaders[1].close()
             else:
@@ -614,17 +612,20 @@ class Gathering(Ranked):
         answer."""
         server = self.fake()
         server.gathering_s = 0.01
-        clock, told = Clock(), threading.Semaphore(0)
+        clock, told, coming = Clock(), threading.Semaphore(0), threading.Event()
         original = tureen.connection.Connection.wait_for_ranks
 
         def pass_by(connection: Any, text: str) -> None:
             original(connection, text)
-            clock.ahead_s += 30
+            if not coming.is_set():             # the other one's own patience is not to pass
+                clock.ahead_s += PATIENCE_S / 4
             told.release()
 
         def come(loader: tureen.Loader) -> Any:
             for _ in range(5 * loader.rank):
                 self.assertTrue(told.acquire(timeout=PATIENCE_S))
+            if loader.rank:
+                coming.set()
             return self.through(loader)
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
                         pass_by), mock.patch("tureen.session.time", clock):

@@ -51,10 +51,6 @@ class Rejoining(Ranked):
                 if at == "epoch_end" and ends == 3:         # rank 0's second, before rank 1's
                     server.crash()
             server.hook = hook
-            #  What the server sent before its end comes before it, but perhaps after the end of the ring.
-            patient = mock.patch("tureen.session.FAREWELL_S", 30.0)
-            patient.start()
-            self.addCleanup(patient.stop)
             loaders = self.ranks(server, **order)
             iterators = self.together(loaders, iter)
 
@@ -145,7 +141,9 @@ class Rejoining(Ranked):
         server = self.fake()
         server.hook = nth(server, "batch", 4, server.crash)
         self.together(self.ranks(server, rejoin=40, gather=7), self.through)
-        self.assertEqual([join["gather"] for join in self.joins(server)], [7, 7, 40, 40])
+        gathers = [join["gather"] for join in self.joins(server)]
+        self.assertEqual(gathers[:2], [7, 7])
+        self.assertTrue(len(gathers) == 4 and all(7 < gather <= 40 for gather in gathers[2:]), gathers)
 
 
 class RejoiningInline(Rejoining):

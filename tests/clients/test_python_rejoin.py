@@ -56,7 +56,7 @@ class Gone(Tidy):
         silent = mock.patch.object(logging.getLogger("tureen"), "disabled", True)
         silent.start()
         self.addCleanup(silent.stop)
-        for limit, seconds in (("tureen.session.FAREWELL_S", 0.02), ("tureen.rejoining._PAUSE_MIN_S", 0.01),
+        for limit, seconds in (("tureen.rejoining._PAUSE_MIN_S", 0.01),
                                ("tureen.rejoining._PAUSE_MAX_S", 0.02)):
             patch = mock.patch(limit, seconds)
             patch.start()
@@ -329,9 +329,7 @@ class Rejoining(Gone):
                 if reason in ("silent", "forgotten", "ending"):
                     self.assert_whole(self.run_through(self.loader(server)))
                     continue
-                #  The reason comes for sure, only not at once.
-                farewell = mock.patch("tureen.session.FAREWELL_S", 30.0)
-                with farewell, self.assertRaises(tureen.JobEnded) as caught:
+                with self.assertRaises(tureen.JobEnded) as caught:
                     for _ in self.loader(server):
                         pass
                 self.assertEqual(caught.exception.reason, reason)
@@ -343,9 +341,8 @@ class Rejoining(Gone):
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
         until(lambda: iterator._connection.arrivals.qsize() >= 2, "two batches")
-        with mock.patch("tureen.session.FAREWELL_S", 30.0):
-            server.do(lambda: server.end(server.job(), "fenced", "because"))
-            until(lambda: iterator._connection.concluded, "its end")
+        server.do(lambda: server.end(server.job(), "fenced", "because"))
+        until(lambda: iterator._connection.concluded, "its end")
         given = [first]
         with self.assertRaises(tureen.JobEnded):
             while True:
@@ -370,10 +367,7 @@ class Rejoining(Gone):
             iterator = iter(loader)
             iterator._connection._timeout = 0.1         # it was joined, in its own time
             seen = []
-            #  In good order the reason comes for sure, only not at once.
-            farewell = mock.patch("tureen.session.FAREWELL_S", 30.0 if how == "restart" else 0.02)
-            with farewell, self.assertRaisesRegex(kind,
-                                                  r"looked for during 0.3 s \(rejoin\).*state_dict\(\)"):
+            with self.assertRaisesRegex(kind, r"looked for during 0.3 s \(rejoin\).*state_dict\(\)"):
                 for batch in iterator:
                     seen.append((batch.epoch, batch.index, batch.ids.tolist()))
             with self.assertRaises(kind):
@@ -429,8 +423,13 @@ class Rejoining(Gone):
             if at == "join" and server.lives == 2:
                 server.refuse("busy", "too many jobs")
         server.hook = hook
-        with mock.patch("tureen.rejoining._PAUSE_MIN_S", 1000.0), mock.patch("tureen.rejoining._PAUSE_MAX_S",
-                1000.0):
+        failed = Search.failed
+
+        def long_if_refused(search: Search, error: tureen.TureenError) -> float:
+            #  Behind what else may fail, as where the first server still listens, the pause is short.
+            pause_s = failed(search, error)
+            return 1000.0 if isinstance(error, tureen.RequestRefused) else pause_s
+        with mock.patch.object(Search, "failed", long_if_refused):
             loader = self.loader(server)
             iterator = iter(loader)
             until(lambda: len(self.joins(server)) == 2, "the refusal")
@@ -565,7 +564,8 @@ class Forgotten(Gone):
             job.ended = True
             job.close()
         server.hook = nth(server, "progress", 2, give_up)
-        self.assert_whole(self.run_through(self.loader(server)))
+        with mock.patch("tureen.session.FAREWELL_S", 0.02):
+            self.assert_whole(self.run_through(self.loader(server)))
         self.assertEqual(len(self.joins(server)), 2)
 
 

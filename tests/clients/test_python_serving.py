@@ -65,7 +65,7 @@ def one_of_a_sweep(folder: str, data: str, number: int) -> None:
         until(f"all are {what}", lambda: sum(name.startswith(what + "-") for name in os.listdir(folder))
               == PROCESSES)
     all_are("ready")
-    server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=1)
+    server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=5)
     ids: List[int] = []
     for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, name=f"job-{number}", timeout=60):
         ids += batch.ids.tolist()
@@ -678,9 +678,9 @@ class NoServer(Case):
     def test_a_join_says_what_it_waits_for(self) -> None:
         """After a second, once; it goes on looking."""
         with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there "
-                                   "is no such socket.*; looking for it for 1.5 s"):
+                                   "is no such socket.*; looking for it for 5 s"):
             with self.assertRaises(tureen.NoServer):
-                tureen.Loader(self.endpoint, "train", timeout=1.5).samples
+                tureen.Loader(self.endpoint, "train", timeout=5).samples
 
     def test_the_command_is_for_what_was_asked(self) -> None:
         with self.assertRaises(tureen.NoServer) as caught:

@@ -26,7 +26,7 @@ import torch
 from forked_processes import Forked, forked_here
 from forking_torchrun import be
 
-SAMPLES, BATCH, EPOCHS, RANKS = 301, 8, 3, 2
+SAMPLES, BATCH, EPOCHS, RANKS = 301, 8, 4, 2
 STEPS = 10                              # of an epoch, for two nodes of two ranks
 #  Without them, PyTorch 1.13 on Python 3.11 fails before it starts a process: it cannot read its own default.
 STREAMS = ["--redirects", "1", "--tee", "1"]

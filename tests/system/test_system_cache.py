@@ -110,6 +110,8 @@ class Listed(CacheTest):
         with self.serve(expect_clean=False) as server:
             self.assertEqual(self.entry("files")["held_bytes"], 0)
             take(server, 1)
+            #  What was handed over to the local disk last may be on its way.
+            wait_until("all is kept", lambda: self.entry("files")["held_bytes"] == self.units * UNIT)
             entry = self.entry("files")
             self.assertEqual((entry["name"], entry["count"], entry["open"], entry["newer"]),
                              (self.real, SAMPLES, True, False))

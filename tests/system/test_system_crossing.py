@@ -107,7 +107,7 @@ class Strings:
             job.done_with(event)
         return {"batches": batches, "ended": ended}
 
-    def say(self, connection, kind, number=0, body=None, tag=7, seconds=SILENCE, answer=True):
+    def say(self, connection, kind, number=0, body=None, tag=7, seconds=harness.PATIENCE, answer=True):
         """Any message; the answer with its tag, as kind, job and text, or None."""
         job = self.job(connection)
         job.send(kind, number, tag, *([bytes.fromhex(body)] if body is not None else []))

@@ -128,6 +128,9 @@ class Folders(KeptTest):
         expected = self.plain()
         with self.serve() as one, self.serve() as other:
             self.assertEqual(take(one, 1, seed="3"), expected)
+            #  What the first one has handed over to the disk may be on its way.
+            wait_until("all is kept", lambda: one.status()["datasets"][0]["objects"]["block_cache_held"]
+                       >= self.bytes)
             self.assertEqual(take(other, 1, seed="3"), expected)
             self.assertEqual(self.so_far(other), (0, self.bytes))
 

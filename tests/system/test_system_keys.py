@@ -477,7 +477,9 @@ class Revoking(KeyTest):
                 hers.send(kind, 0, 7, json.dumps({"dataset": "train", "batch_size": 4}).encode()
                           if kind == plain_client.JOIN
                           else b"{}")
-                self.assertEqual(self.silent(hers), ["revoked"])
+                message = hers.receive(harness.PATIENCE)
+                self.assertEqual(json.loads(message.frames[0].decode())["error"], "revoked")
+                self.assertEqual(self.silent(hers), [])
             hers.send(plain_client.LEAVE, hers.number)
             hers.send(PROGRESS_KIND, hers.number, 0, PROGRESS.pack(1, 1, 0))
             self.assertLessEqual(set(self.silent(hers)), {"revoked"})

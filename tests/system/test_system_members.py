@@ -236,6 +236,9 @@ class Epochs(Members):
 
 
 class Watched(Members):
+    """Of so many blocks each member is the home of some."""
+    SAMPLES = 400
+
     def test_top_and_the_page_show_the_members(self):
         port = free_port()
         self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]

@@ -145,12 +145,12 @@ class Tenants(SystemTest):
         self.assertEqual(result.returncode, 1)
         return result.stderr
 
-    def is_answered(self, user):
+    def is_answered(self, user, seconds=1.5):
         client = user.script("""
 connection = Connection(endpoint)
 connection.send(STATUS, 0, 1, b"{}")
-say(answered=connection.receive(1.5) is not None)
-""")
+say(answered=connection.receive(%s) is not None)
+""" % seconds)
         return hear(client)["answered"]
 
     def test_sockets_are_the_groups_alone(self):
@@ -326,7 +326,7 @@ say(made=made)
     def test_open_to_the_group(self):
         with self.serve("--open"):
             self.assertEqual(sorted(self.mallory.read("secret", batch=8, epochs=1)[0]), list(range(40)))
-            self.assertTrue(self.is_answered(self.mallory))
+            self.assertTrue(self.is_answered(self.mallory, harness.PATIENCE))
             self.assertFalse(self.is_answered(self.outsider))
 
     def test_alone_no_other_user_is_served(self):

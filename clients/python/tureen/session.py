@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tureen")
 
 LEAVE_PATIENCE_S = 2.0      # for the server's ENDED after LEAVE
-FAREWELL_S = 0.5            # the ring's socket was closed: an ENDED that says why may still be on its way
+FAREWELL_S = 5.0            # the ring's socket was closed: an ENDED that says why may still be on its way
 SILENT_HEARTBEATS_MAX = 10
 _RENOUNCE_LINGER_MS = 500   # for a LEAVE when no thread waits for its answer
 GATHERING_PATIENCE_S = 10.0 # a rank that waits for others hears about once a second that the server lives

@@ -576,7 +576,7 @@ s_stand_in_line (block_cache_request_t *request)
 {
     (void) request;
     pthread_mutex_lock (&s_line);
-    s_pause (LONG_MS / 16);
+    s_pause (SLOW_MS / 16);
     pthread_mutex_unlock (&s_line);
 }
 
@@ -585,7 +585,7 @@ static void
 test_a_line_is_not_late (void **state)
 {
     const world_t *world = *state;
-    s_set_slice (world, LONG_MS);
+    s_set_slice (world, SLOW_MS);
     for (size_t turn = 0; turn < 2; turn++)
         s_wait_for (world, s_stand_in_line);
     assert_int_equal (block_cache_figures (world->cache).times_aside, 0);
@@ -713,6 +713,19 @@ typedef struct {
     uint64_t random;
 } caller_t;
 
+//  What gets the units checks them: the lender does not see that one was dropped and stored again meanwhile.
+static void
+s_check_lent (const uint8_t *memory, const uint32_t *sums, size_t first, size_t units)
+{
+    uint32_t found [UNITS];
+    size_t bytes = first + units == UNITS? BYTES - first * UNIT: units * UNIT;
+    block_data_sums (first * UNIT, bytes, memory, found);
+    for (size_t unit = 0; unit < units; unit++)
+        if (found [unit] == sums [unit])
+            assert_memory_equal (memory + unit * UNIT, s_truth + (first + unit) * UNIT,
+                bytes - unit * UNIT < UNIT? bytes - unit * UNIT: UNIT);
+}
+
 static void *
 s_use (void *argument)
 {
@@ -730,7 +743,7 @@ s_use (void *argument)
             break;
         case 1:
             if (block_data_lend (data, first * UNIT, bytes, memory, sums))
-                assert_memory_equal (memory, s_truth + first * UNIT, bytes);
+                s_check_lent (memory, sums, first, units);
             break;
         case 2:
             s_read (self->world, memory, first, units);
