@@ -1,8 +1,8 @@
 /*  sampler -- the samples of one data set that each job still needs, and the jobs that draw together.
  *
  *  A draw has two phases.  The sampler offers a *class*: a set of exchangeable sample ids, and the jobs that
- *  share the draw.  The caller picks one id of the class, preferably a cheap one, and commits it.  So the
- *  sampler knows neither cache nor disk.
+ *  share the draw.  The caller (server/broker/draw, by a pack's tier) picks one id of the class, preferably a
+ *  cheap one, and commits it.  So the sampler knows neither cache nor disk.
  *
  *      sampler_round_begin (sampler, jobs, count);     //  jobs of one group, each with samples left
  *      while (sampler_offer (sampler, &offer)) {

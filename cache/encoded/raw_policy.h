@@ -1,5 +1,5 @@
-/*  raw_policy -- the functions by which a policy (raw_stream.c, raw_redox.c) says what the raw pool reads
- *  next and keeps, and the pool as a policy sees it.
+/*  raw_policy -- inside the raw pool (raw_pool.h): the functions by which a policy (raw_stream.c,
+ *  raw_redox.c) says what of a pack is read next and kept, and the pool as a policy sees it.
  *
  *  raw_pool.c owns the residents and their bytes; a policy owns the order of reads, and calls raw_pool_enter.
  *  Only these sources include it.  Owner: the broker's thread.

@@ -1,4 +1,5 @@
-/*  supply -- a set of sample ids, any of which can be chosen at random.
+/*  supply -- what a job has to draw from: the samples in memory that were read for it (raw_pool.h), a set of
+ *  ids of which any can be chosen at random.
  *
  *  The ids lie in an array without gaps, in an order that every change may change; a hash table of places in
  *  the array finds an id.  So all is O(1) on average, and memory goes with the number of ids, not with that

@@ -1,5 +1,5 @@
-/*  boxes -- boxes follow what happens to the image that they lie in: torchvision's v2 on BoundingBoxes of
- *  format XYXY, in its 32-bit floats.
+/*  boxes -- bounding boxes follow what happens to the image that they lie in: torchvision's v2 on
+ *  BoundingBoxes of format XYXY, in its 32-bit floats.
  *
  *  A row of boxes is left, top, right, bottom in pixels, and columns that just come along.  Crops and pads
  *  move boxes and clip them to what is left of the image, a resize stretches them, a flip mirrors them.

@@ -1,5 +1,5 @@
-/*  jpeg_reader -- JPEG bytes to RGB pixels, or to those of a box, as Pillow's Image.open (...).convert
- *  ("RGB") has them.
+/*  jpeg_reader -- the reader of JPEG, for image_reader.h: bytes to RGB pixels, or to those of a box (a crop
+ *  decodes no more than it needs), as Pillow's Image.open (...).convert ("RGB") has them.
  *
  *  Settings are libjpeg's own (accurate integer DCT, smooth upsampling of the colours); grey, CMYK and YCCK
  *  become RGB.

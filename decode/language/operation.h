@@ -2,10 +2,12 @@
  *
  *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.
  *  A new operation needs
- *      here                its kind and its parameters; operation.c: its row and its parser
- *      pipeline.c          whether it may be left out (s_may_be_left_out); decoder.c: what becomes of boxes
+ *      here                its kind and its parameters; operation.c: its row in s_rows and its parser
+ *      pipeline.c          whether it may be left out (s_may_be_left_out), whether it moves boxes
  *      plan.c              what a pixel of it costs; what it does to sizes and outputs
- *      geometry.c, pixel/  the work; run/stage.c calls it, run/describe.c tells what it chose
+ *      geometry.c, pixel/  the work; run/stage.c calls it (run/warp.c what turns or distorts, run/augment.c
+ *                          what policies choose), run/decoder.c moves boxes, run/describe.c tells
+ *                          what it chose
  *      docs/pipeline.md, clients/python/tureen/transforms.py or augmentations.py, and translation.py
  *      tests/decode        its golden pixels, and the simulation of the costliest pipeline
  *  Foreign input throughout: text from it is quoted into messages in printable ASCII only and cut short.

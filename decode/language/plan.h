@@ -1,5 +1,5 @@
-/*  plan -- a pipeline as decode/ sees it: its operations in two stages, and where each plane lies in a
- *  version.
+/*  plan -- how a pipeline (pipeline.h) is carried out: its operations in two stages, and where each plane
+ *  lies in a version.  Made once for each pipeline, for decode/run.
  *
  *  A version is the planes of the shared stage, each at an offset that is a multiple of 64.  A plane of
  *  images of one size is their pixels, row by row without gaps.  Where images differ in size at the share

@@ -1,5 +1,5 @@
 /*  image_reader -- compressed bytes of an image to pixels, as Pillow's Image.open (...).convert ("RGB") gives
- *  them.
+ *  them.  The decoder calls it, and it calls the reader of the image's format, as jpeg_reader.h.
  *
  *  In two steps, because the size decides which pixels are wanted: open reads the header, read decodes a box
  *  of it.

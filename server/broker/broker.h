@@ -244,7 +244,10 @@ bool broker_next (broker_t *self, action_t *action);
 
 //  How many jobs there are now, and how many have joined since the start (total_p may be NULL).
 uint64_t broker_jobs (const broker_t *self, uint64_t *total_p);
-//  The object of `tureen status`; a new reference.  tenant: only what this tenant may know; NULL: everything.
+//  The part of `tureen status` that is about jobs, data sets and caches; a new reference.  tenant: only what
+//  this tenant may know; NULL: everything.  A new figure goes into report/broker_status.c, or into
+//  service_status if it is the server's own; then into http/metrics.c and docs/operations.md, and into
+//  tools/top if people should see it.
 json_t *broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms);
 
 void broker_check (broker_t *self);

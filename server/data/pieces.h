@@ -1,5 +1,6 @@
-/*  pieces -- what the broker is told of data that are read in pieces: packs, and folders of which the cache
- *  on the local disk has a copy (space.h).
+/*  pieces -- for data that are read in pieces of neighbours (packs, and folders of which the cache on the
+ *  local disk has a copy, space.h): the sizes, places and chunks that the broker decides by, made from a
+ *  catalogue.
  */
 #ifndef PIECES_H
 #define PIECES_H

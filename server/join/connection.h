@@ -1,5 +1,5 @@
 /*  connection -- what the server knows of a job's client, or of one of its ranks: the peer to send to, and
- *  the memory its batches are written to.
+ *  the memory its batches are written to.  What becomes of the job when a client has gone: client_life.h.
  *
  *  Ring: slots in shared memory.  Inline: one block of memory for each slot, made when its first row is
  *  written and given away with the message that sends it (outbox.h).  A batch in no slot always has

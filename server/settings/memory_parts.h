@@ -1,5 +1,6 @@
 /*  memory_parts -- how --memory is divided between its three forms: the mixing pool (--raw), prepared
- *  versions (--cache) and pins.
+ *  versions (--cache) and pins.  What leaves each of them: raw_pool.h, prepared.h, pins.h; what leaves the
+ *  cache on the local disk: block_cache.h.
  *
  *  The pool gets what mixing needs, versions what sharing needs, pins the rest.  Of what is left when all
  *  data are pinned, the pool and versions then get up to an eighth and a quarter of the memory, for jobs with

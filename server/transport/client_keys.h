@@ -1,5 +1,8 @@
 /*  client_keys -- the folder of a server's keys: its own certificate, and the clients it admits.
  *
+ *  A client's key is checked twice: in its handshake (client_socket.h), and with each of its messages, since
+ *  it may have been revoked (tenants.h).  Both ask here.
+ *
  *      DIR/                    owned by the server's user, not writable for others
  *          server              the server's public certificate, for clients
  *          server_secret       both of its keys; readable only by its user

@@ -1,4 +1,5 @@
-/*  lost_samples -- the samples of which a consumer has lost a version (version_index.h).  Owner: the broker's
+/*  lost_samples -- the samples of which a version was evicted before a consumer used it: when the consumer
+ *  draws one, it is prepared again, and status counts it (version_index.h).  Owner: the broker's
  *  thread.
  */
 #ifndef LOST_SAMPLES_H

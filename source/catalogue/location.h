@@ -1,4 +1,6 @@
-/*  location -- what to say of a path that is not there.  Any thread.  */
+/*  location -- the half of an error that helps: what a user should do about a path that does not exist, or is
+ *  of another kind than the command takes.  Any thread.
+ */
 #ifndef LOCATION_H
 #define LOCATION_H
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/*  space -- the files of a folder as the cache on the local disk has them (catalogue_places.h), to be read
- *  like a pack: in the order of their places, neighbours by one read.
+/*  space -- the copy of a folder that the cache on the local disk has, to be read like a pack: each file has
+ *  a place in it (catalogue_places.h), and neighbours are one read.
  *
  *  happy path:     space_new, when all files are kept .. space_order and space_piece say what to read of
  *                  space_path .. space_check of each sample in what was read

@@ -1,5 +1,7 @@
-/*  dispatch -- classes of versions and their pipelines, rows that wait for a version or a copy, and tasks
- *  handed out: tenants by weight, the jobs of a tenant in turn; and reads of packs, in the raw store's order.
+/*  dispatch -- hands work out: which worker's task is next (prepare a version, copy it into rows, tasks
+ *  beside these), tenants by weight, the jobs of a tenant in turn; and which piece of a pack is read next, in
+ *  the raw store's order.  It has the classes of versions and their pipelines, and the rows that wait for a
+ *  version or a copy.
  *
  *  Preparing, copying and side tasks are handed out in one order, that of the tenants' passes (fairness.h),
  *  because they take the same workers.  With an order for each kind, a tenant that only copies and one that

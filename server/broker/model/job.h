@@ -246,7 +246,8 @@ struct job {
         uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
         reads_t reads;
     } counts;
-    //  What its clients are told: bad.c, sharing.c and patience.c.
+    //  What its clients are told, as notices (docs/protocol.md has their kinds): bad.c `unreadable`,
+    //  sharing.c `little_shared`, patience.c `storage`; of a rank client_life.c `rank_lost`.
     struct {
         roaring_bitmap_t *unreadable;   //  samples of its data;
         uint64_t unreadable_told;       //  of how many its clients have been told,

@@ -1,4 +1,5 @@
-/*  reads -- what was read for a job's samples, and what pins (pins.h) saved of it.
+/*  reads -- counters that status shows: the bytes that were read for a job's samples, and those that pins
+ *  (pins.h) saved.
  *
  *  A sample's bytes count when they are handed to a worker: for each job that waits for the version then, in
  *  the epoch of its row.  So a read that serves several jobs counts whole for each of them; a version that is

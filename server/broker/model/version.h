@@ -1,5 +1,5 @@
-/*  version -- what the broker knows of a version (version_index.h): its class, the shared stage on a data set
- *  that makes it; and the rows that wait for it.  Its functions are in row.c.
+/*  version -- what the broker knows of one prepared form of a sample (version_index.h): its class, the shared
+ *  stage on a data set that makes it; and the rows that wait for it.  Its functions are in row.c.
  */
 #ifndef VERSION_H
 #define VERSION_H

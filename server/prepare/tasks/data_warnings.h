@@ -1,6 +1,6 @@
-/*  data_warnings -- what a person should know of a data set, for the log and for status: found when the
- *  server starts, or while samples are prepared; and what is probably a mistake in a data set, found before
- *  the first job asks for it.
+/*  data_warnings -- sentences for people, in the log and in status, about what is probably wrong with a data
+ *  set.  Some are found when the server starts, before a job asks for the data, others while samples are
+ *  prepared.
  *
  *  These are warnings: a file's name decides nothing when a sample is read, and two data sets may have some
  *  classes in common by chance.
