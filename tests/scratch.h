@@ -100,6 +100,13 @@ fault_disarm (void)
     return struck;
 }
 
+//  The reason in the sentence is one that a system gives: not that of 0 or of a negative number.
+static inline bool
+fault_has_words (const char *sentence)
+{
+    return !strstr (sentence, "Unknown error") && !strstr (sentence, strerror (0));
+}
+
 static inline bool
 fault_strikes (void)
 {

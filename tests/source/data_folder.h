@@ -179,7 +179,8 @@ sweep_open_once (const catalogue_options_t *options, uint32_t samples, int error
         fault_arm (nth, error, forever);
         int rc = catalogue_open (&catalogue, options, text, sizeof text);
         bool struck = fault_disarm ();
-        if ((rc == 0) != (catalogue != NULL) || (rc == 0) != (text [0] == 0))
+        if ((rc == 0) != (catalogue != NULL) || (rc == 0) != (text [0] == 0)
+            || !fault_has_words (text))
             fail_msg ("call %u, error %d: rc %d, '%s'", nth, error, rc, text);
         //  A class folder that looks like a file to a failing call is passed over, as torchvision would.
         if (rc == 0 && error != EACCES)

@@ -222,8 +222,10 @@ def run(*arguments, timeout=PATIENCE, environment=None, wrapper=()):
     if environment is not None:
         options = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         environment = {**options, **environment}
-    return subprocess.run([*wrapper, TUREEN, *map(str, arguments)], stdout=subprocess.PIPE,
+    done = subprocess.run([*wrapper, TUREEN, *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, universal_newlines=True, timeout=timeout, env=environment)
+    assert "Unknown error" not in done.stdout + done.stderr, done.stderr    # a number that is no errno
+    return done
 
 
 #   ---- the server
@@ -305,6 +307,7 @@ class Server:
         assert status == 0, "the server ended with status %d" % status
         for word in ("Sanitizer", "runtime error:"):
             assert word not in log, "a sanitizer complained"
+        assert "Unknown error" not in log, "a number that is no errno"
         left = self.left_behind()
         assert not left, "left behind: %s" % left
 

@@ -155,6 +155,7 @@ class Command(KeyTest):
         with open(self.path("alice_secret")) as file:
             self.assertEqual(file.read(), before)
         self.assertIn("No such file", self.key("new", self.path("nowhere/key"), status=1))
+        self.assertIn("cannot write '/proc/key_secret': No such file", self.key("new", "/proc/key", status=1))
         self.key("new", self.path(""), status=1)
         self.assertEqual(sorted(os.listdir(self.folder)), ["alice_secret"])
         self.close_and_check()
@@ -206,6 +207,9 @@ class Command(KeyTest):
         self.assertEqual([bad["file"] for bad in listed["bad"]], ["bob", "bob2", "odd"])
         self.assertIn("another file says something else", listed["bad"][0]["reason"])
         self.key("revoke", self.keys, bob)
+        os.mkdir(os.path.join(self.keys, "allowed", "made"))
+        self.assertIn("/allowed/made': Is a directory", self.key("revoke", self.keys, "made", status=1))
+        os.rmdir(os.path.join(self.keys, "allowed", "made"))
         self.assertEqual(sorted(os.listdir(os.path.join(self.keys, "allowed"))), ["carol", "odd"])
         self.close_and_check()
 

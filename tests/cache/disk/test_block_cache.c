@@ -790,6 +790,7 @@ test_starts_that_fail (void **state)
         }
         assert_int_equal (rc, -ENOSPC);
         assert_non_null (strstr (error, "free room"));
+        assert_non_null (strstr (error, strerror (ENOSPC)));
     }
     block_cache_t *cache = s_cache (world, 1 << 20);
     block_data_key_t key = s_key (0);

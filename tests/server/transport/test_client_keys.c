@@ -113,6 +113,14 @@ test_a_pair_that_must_be_there (void **state)
     assert_string_equal (pair.public_text, client_keys_server_public (keys));
     assert_string_equal (pair.secret_text, client_keys_server_secret (keys));
     client_keys_destroy (&keys);
+    bool struck = true;
+    for (unsigned int nth = 1; struck; nth++) {
+        fault_arm (nth, EIO, false);
+        int rc = client_keys_pair (&pair, self->directory, error, sizeof error);
+        struck = fault_disarm ();
+        assert_int_equal (rc, struck? -EIO: 0);
+        assert_true (!struck || strstr (error, strerror (EIO)));
+    }
     assert_int_equal (chmod (in (self, "server_secret"), 0644), 0);
     assert_int_equal (client_keys_pair (&pair, self->directory, error, sizeof error), -EBADMSG);
     assert_non_null (strstr (error, "server_secret' can be read by others"));
@@ -153,6 +161,7 @@ test_opening_that_fails (void **state)
             int rc = client_keys_open (&keys, self->directory, &self->log, error, sizeof error);
             struck = fault_disarm ();
             assert_true (rc? !keys && *error: keys && !*error);
+            assert_true (fault_has_words (error));
             if (rc == 0)
                 client_keys_check (keys);
             client_keys_destroy (&keys);
@@ -385,9 +394,9 @@ test_no_key_goes_for_want_of_descriptors (void **state)
             struck = fault_disarm ();
             client_keys_check (keys);
             assert_non_null (client_keys_find (keys, alice.public_text));
-            if (nth == 1)
-                assert_said (self, "keys stay as they are");
-            said (self);
+            const char *text = said (self);
+            assert_true (fault_has_words (text));
+            assert_true (nth > 1 || strstr (text, "keys stay as they are"));
         }
     }
     client_keys_look (keys);

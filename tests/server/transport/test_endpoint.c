@@ -48,12 +48,17 @@ __wrap_open (const char *path, int flags, mode_t mode)
 
 //  Whether a file that was removed while this is watched could be locked by another then.
 static bool is_watched, was_free;
+static bool is_kept;                    //  as on a file system that has become read-only
 
 int __real_unlink (const char *path);
 int __wrap_unlink (const char *path);
 int
 __wrap_unlink (const char *path)
 {
+    if (is_kept) {
+        errno = EROFS;
+        return -1;
+    }
     int fd = is_watched? __real_open (path, O_RDWR | O_CLOEXEC, 0): -1;
     if (fd >= 0) {
         was_free |= flock (fd, LOCK_EX | LOCK_NB) == 0;
@@ -378,11 +383,16 @@ test_files_in_the_way_stay (void **state)
     claims_assert_refused (self->text, -EEXIST, "s.sock.ring", "remove it");
     assert_int_equal (access (claims_in (self, "s.sock.ring"), F_OK), 0);
     assert_int_equal (unlink (claims_in (self, "s.sock.ring")), 0);
+    claims_make_socket (self->socket, false);
+    is_kept = true;
+    claims_assert_refused (self->text, -EROFS, "s.sock' (Read-only", "remove it");
+    is_kept = false;
+    assert_int_equal (unlink (claims_in (self, "s.sock.lock")), 0);
     assert_int_equal (mkdir (claims_in (self, "s.sock.lock"), 0700), 0);
-    claims_assert_refused (self->text, -EISDIR, "s.sock.lock", "remove it");
+    claims_assert_refused (self->text, -EISDIR, "s.sock.lock' (Is a directory)", "remove it");
     assert_int_equal (rmdir (claims_in (self, "s.sock.lock")), 0);
     assert_int_equal (symlink ("/etc/passwd", claims_in (self, "s.sock.lock")), 0);
-    claims_assert_refused (self->text, -ELOOP, "s.sock.lock", "remove it");
+    claims_assert_refused (self->text, -ELOOP, "s.sock.lock' (Too many", "remove it");
     assert_int_equal (unlink (claims_in (self, "s.sock.lock")), 0);
     claims_make_file (claims_in (self, "precious"), "precious");
     char target [120];
@@ -486,6 +496,9 @@ test_directory_is_missing_or_none (void **state)
     claims_assert_refused (text, -ENOTDIR, "not a folder", "remove it");
     claims_make_file (claims_in (self, "tureen"), "");
     claims_assert_refused (NULL, -ENOTDIR, "not a folder", "remove it");
+    assert_int_equal (symlink ("loop", claims_in (self, "loop")), 0);
+    snprintf (text, sizeof text, "ipc://%s", claims_in (self, "loop/s.sock"));
+    claims_assert_refused (text, -ELOOP, "/loop' (Too many", "listen elsewhere");
     //  By a link to a good directory of one's own choice: fine.
     assert_int_equal (mkdir (claims_in (self, "real"), 0700), 0);
     assert_int_equal (symlink ("real", claims_in (self, "link")), 0);

@@ -61,6 +61,7 @@ test_claim_with_faults (void **state)
             assert_int_equal (rc != 0, struck);
             assert_int_equal (endpoint == NULL, struck);
             assert_int_equal (error [0] != 0, struck);
+            assert_true (fault_has_words (error));
             endpoint_destroy (&endpoint);
             if (scratch_entries (self->scratch.path) != 0)
                 fail_msg ("%s: the %u. call leaves something behind", texts [which]? texts [which]: "default",
@@ -96,6 +97,7 @@ test_share_with_faults (void **state)
         struck = fault_disarm ();
         assert_int_equal (rc, struck? -EIO: 0);
         assert_int_equal (error [0] != 0, struck);
+        assert_int_equal (strstr (error, strerror (EIO)) != NULL, struck);
         for (int which = 0; which < 2; which++) {
             struct stat status;
             assert_int_equal (lstat (claims_in (self, names [which]), &status), 0);

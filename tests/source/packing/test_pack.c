@@ -392,6 +392,7 @@ test_faults_while_writing (void **state)
         int rc = small_pack_index (&pack, error, sizeof error);
         struck = fault_disarm ();
         assert_int_equal (rc == 0, error [0] == 0);
+        assert_true (fault_has_words (error));
         assert_int_not_equal (access (in (*state, "pack/" PACK_INDEX_PARTIAL), F_OK), 0);
         //  The last call makes the folder durable: then all of the index is there.
         if (access (in (*state, "pack/" PACK_INDEX_NAME), F_OK) == 0) {
