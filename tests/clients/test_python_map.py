@@ -686,7 +686,8 @@ class Ends(Tidy):
         process = self.script(self.server(), guard="", workers=1)
         process.wait(PATIENCE_S)
         assert process.stderr is not None
-        self.assertRegex(process.stderr.read(), r"MapFailed: map cannot go on: its processes end .*__main__")
+        self.assertRegex(process.stderr.read(), r"MapFailed: map cannot go on: its processes end .*"
+                         r"one ended with status 1\).*__main__")
 
 
 if __name__ == "__main__":

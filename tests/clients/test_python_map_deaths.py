@@ -29,7 +29,7 @@ from client_checks import Tidy, descriptors, until
 import numpy as np
 
 import tureen
-from tureen.mapping import results, worker
+from tureen.mapping import pool, results, worker
 from tureen.mapping.channel import channel_and_end
 
 Sample = Dict[str, Any]
@@ -178,7 +178,8 @@ class Deaths(Tidy):
                         try:
                             batch = next(iterator)
                         except tureen.MapFailed as failed:
-                            self.assertRegex(str(failed), "before they are ready|processes died while")
+                            self.assertRegex(str(failed), r"(before they are ready|\d processes died while "
+                                             r"they worked on it) \(the last one was killed by SIGKILL\)")
                             continue
                         self.assertEqual(batch["label"].tolist(), list(itertools.islice(wanted, 8)))
                         most = max(most, answers[0])
@@ -273,18 +274,31 @@ class Deaths(Tidy):
                              list(range(40)))
 
     def test_no_memory_is_left(self) -> None:
-        """Of a result that has come."""
-        server = self.server(40)
-        short = mock.Mock(side_effect=OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+        """Of a result that has come, and for a process."""
+        server = self.server(400)
+        short = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2,
                            multiprocessing_context="fork") as loader:
             iterator = iter(loader)
-            with mock.patch.object(results, "Memory", short):
-                for _ in range(2):
-                    with self.assertRaisesRegex(tureen.MapFailed, "Cannot allocate memory.*more memory"):
+            labels: List[int] = []
+            for error, message in (2 * [(short, "Cannot allocate memory.*more memory")]
+                                   + [(KeyError(7), r"the client's own thread failed: KeyError\(7\)$")]):
+                with mock.patch.object(results, "Memory", mock.Mock(side_effect=error)):
+                    with self.assertRaisesRegex(tureen.MapFailed, message):
                         next(iterator)
-            self.assertEqual([label for batch in iterator for label in batch["label"].tolist()],
-                             list(range(40)))
+            for error, message in ((EOFError(), r"one died while it was started: EOFError\(\)\); standard "),
+                                   (short, "go on: no process can be started: .*allocate memory")):
+                labels += next(iterator)["label"].tolist()
+                until(loader._mapper.ready, "the processes")
+                with mock.patch.object(pool, "Process", mock.Mock(side_effect=error)), \
+                        mock.patch.object(pool, "_LOOK_S", 0.01):
+                    for killed in loader._mapper.pids():
+                        os.kill(killed, signal.SIGKILL)
+                    with self.assertRaisesRegex(tureen.MapFailed, message):
+                        while True:
+                            labels += next(iterator)["label"].tolist()
+            labels += [label for batch in iterator for label in batch["label"].tolist()]
+            self.assertEqual(labels, list(range(400)))
 
 
 class Channels(unittest.TestCase):
