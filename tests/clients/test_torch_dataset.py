@@ -170,6 +170,22 @@ class Tables(unittest.TestCase):
         self.assertEqual(data.targets.tolist(), list(range(1500)))
         with mock.patch.object(tureen.dataset.DataSet, "_ask", side_effect=AssertionError("asked again")):
             self.assertEqual((len(data.classes), len(data.names), len(data.targets)), (1500, 1500, 1500))
+        for table, count, content, message in (
+                ("names", 3, b"1234567", "3 texts have 7 bytes"),
+                ("names", 2, b"\3\0\0\0\4\0\0\0" + b"12345", "texts of 7 bytes have 5"),
+                ("classes", 1501, 1501 * bytes(4), "table 'classes' has 1501 rows instead of 1500"),
+                ("targets", 1500, b"123", "label 'label' has 3 bytes")):
+            wrong, part = loader("many").dataset, {"count": count, "fingerprint": data._told.fingerprint}
+            wrong._facts = data._told
+            with self.subTest(message), mock.patch.object(tureen.dataset.DataSet, "_ask",
+                                                          return_value=(part, content)):
+                with self.assertRaisesRegex(tureen.ProtocolError, f"DATASET_REPLY cannot .*: {message}$"):
+                    getattr(wrong, table)
+        for frames, message in (([b"{}", b""], "it has 3 frames"),
+                                ([b'{"labels":[{}]}'], "it does not describe its labels")):
+            with mock.patch.object(tureen.dataset.ControlConnection, "ask", return_value=frames):
+                with self.assertRaisesRegex(tureen.ProtocolError, f"DATASET_REPLY cannot .*: {message}$"):
+                    len(loader("many").dataset)
 
     def test_other_data_by_now(self) -> None:
         data = loader().dataset
