@@ -142,9 +142,11 @@ class Names(Packs):
     def test_shards_as_the_hub_has_them(self) -> None:
         """Said also where no file can be read, so without pyarrow too; nothing is packed."""
         folder = self.lay("data/train-00000-of-00002 data/train-00001-of-00002 data/test-00000-of-00001")
-        for path in (folder, os.path.join(folder, "data")):
-            said = self.run_pack(path, self.path("p"), status=1)
-            self.assertEqual(said, f"tureen.pack: {path} has several splits or configurations: train (2 "
+        data = os.path.join(folder, "data")
+        files = [os.path.join(data, name) for name in sorted(os.listdir(data))]
+        for paths, what in (([folder], folder), ([data], data), (files, f"what was given ({files[0]}, ...)")):
+            said = self.run_pack(*paths, self.path("p"), status=1)
+            self.assertEqual(said, f"tureen.pack: {what} has several splits or configurations: train (2 "
                              "files), test (test-00000-of-00001.parquet): say which with --split, as in "
                              "--split train (train+test packs the two as one)\n")
             self.assertFalse(os.path.exists(self.path("p")))
@@ -175,7 +177,8 @@ class Names(Packs):
         shutil.rmtree(os.path.join(folder, "b"))
         part, = splits.parts_of_folder(folder)
         self.assertEqual([os.path.basename(path) for path in part.paths], ["a.parquet"])
-        self.assertRegex(part.note, "cache-12.parquet and the like, which map .. has left, is not packed")
+        self.assertRegex(part.note, f"^of {folder} cache-12.parquet and the like, which map .. has left, is "
+                                    "not packed$")
 
     @unittest.skipUnless(HAS_YAML, "no yaml here (apt install python3-yaml)")
     def test_what_readme_says(self) -> None:
@@ -198,7 +201,7 @@ class Names(Packs):
                 self.assertEqual(found, expected)
         for broken in ("configs: [\n", "configs: 3\n", "configs:\n- data_files: [{path: x}]\n"):
             Path(folder, "README.md").write_text(f"---\n{broken}---\n")
-            with self.assertRaisesRegex(SourceError, "README.md cannot be read"):
+            with self.assertRaisesRegex(SourceError, rf"^{folder}: .* README.md cannot be read \(\w+\("):
                 splits.parts_of_folder(folder)
         Path(folder, "README.md").write_text("---\nconfigs: []\n---\n")
         with mock.patch.dict(sys.modules, yaml=None), self.assertRaisesRegex(SourceError, "pip install "
@@ -213,7 +216,7 @@ class Names(Packs):
                       "--split", said)
         self.run_pack("--split", "validation", self.path("set"), self.path("p"))
         self.assert_holds(self.path("p"), self.rows[:5])
-        self.assertIn("not of one format whose files can be joined",
+        self.assertIn("/set has train, val, which are not of one format whose files can be joined",
                       self.run_pack("--split", "train+val", self.path("set"), self.path("q"), status=1))
         #  An index over both, as merge_index makes it
         shards = []
