@@ -127,6 +127,11 @@ class Splits(ClassesTest):
             warning = words[0].partition("warning: ")[2]
             self.assertEqual([found["warnings"] for found in server.status()["datasets"]], [[warning]] * 2)
             self.assertEqual(server.status_text().count("\n  warning: " + warning + "\n"), 2)
+        self.make("more", ("0", "270", "90", "a", "b", "c", "d", "e"))
+        with self.serve(val="more") as server:
+            self.assertIn("; 'train' has no 'a', 'b', 'c' and 2 more; 'val' has no '180'; the label of '270' "
+                          "is 2 in 'train' and 1 in 'val': make an empty folder of each class that is "
+                          "missing (--allow-empty train=yes)\n", server.log())
         self.make("other", ("cat", "dog", "fox"))
         with self.serve(val="other") as server:
             self.assertNotIn("warning", server.log())

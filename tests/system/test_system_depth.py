@@ -163,7 +163,7 @@ class Clipped(SystemTest):
         self.assertEqual(json.loads(packed.stdout)["clipped_samples"], self.DEEP)
         verified = harness.run("verify", "--quiet", self.path("pack"))
         self.assertEqual(verified.returncode, 0)
-        self.assertIn("\n" + words, verified.stdout)
+        self.assertRegex(verified.stdout, "\n" + words + ".*; the first is 'a/[123]")
         verified = harness.run("verify", "--quiet", "--json", self.path("pack"))
         self.assertEqual(json.loads(verified.stdout)["clipped_samples"], self.DEEP)
         with harness.Server({"train": self.path("pack")}, cache="16M") as server:
