@@ -387,6 +387,7 @@ test_each_job_has_names (void **state)
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     simulation_must_join (simulation, &last);
     assert_true (simulation_run (simulation, 200 * SECOND_US));
+    s_assert_told (simulation, 0, 1, "; made unreadable; and 103 more");
     s_assert_told (simulation, 1, 1,
         "5 samples of this job's data cannot be read, and are left out: made unreadable");
     json_t *status = broker_status (simulation_broker (simulation), NULL, 0);

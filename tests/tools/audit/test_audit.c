@@ -61,7 +61,8 @@ test_an_id_that_never_comes (void **state)
 {
     (void) state;
     planted_t job = planted_new (SAMPLES - 1, EPOCHS);
-    planted_only (planted_audit (&job, SAMPLES), AUDIT_MISSING, EPOCHS, 0, "lacks 1 of 4000 samples: 3999");
+    planted_only (planted_audit (&job, SAMPLES), AUDIT_MISSING, EPOCHS, 0,
+        "lacks 1 of 4000 samples: 3999; 11 more epochs lack some");
     job = planted_new (SAMPLES - 1, EPOCHS);
     planted_clean (planted_audit (&job, 0));
 }
@@ -222,7 +223,7 @@ test_epochs_in_the_order_of_ids (void **state)
         for (unsigned epoch = 0; epoch < 3; epoch++)
             planted_replace (&job, epoch, orders_ascending (samples));
         planted_only (planted_audit (&job, samples), AUDIT_SORTED, 3, 0,
-            "right for validation, wrong for training");
+            "right for validation, wrong for training; 2 more epochs do so");
         job = planted_new (samples, 3);
         for (size_t place = 0; place < samples; place++)
             job.ids [1] [place] = (uint32_t) ((2 * samples - 1 - place - 5) % samples);
@@ -502,6 +503,7 @@ test_jobs_with_one_order (void **state)
         assert_int_equal (note->other, 1);
         assert_int_equal (findings_faults (audit), 0);
         assert_non_null (strstr (note->text, "not independent runs"));
+        assert_int_equal (strstr (note->text, "two, and 2 more epochs do: ") != NULL, samples == SAMPLES);
         //  Of few ids only the same order is seen, of more a nearly the same one too.
         assert_int_equal (note->epoch_count, samples == SAMPLES? 3: 1);
         audit_destroy (&audit);

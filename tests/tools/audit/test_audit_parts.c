@@ -210,7 +210,8 @@ test_a_file_that_lacks_an_epoch (void **state)
     job.counts [1] [4] = job.counts [2] [7] = 0;
     audit_t *audit = s_audit (&job, SAMPLES);
     s_assert_found (audit, AUDIT_ABSENT, 2, 4,
-        "epoch 4 is not in b.ids, and others finished it: give all that this rank recorded");
+        "epoch 4 is not in b.ids, and others finished it: give all that this rank recorded, or leave the "
+        "epoch's line out of all files; 1 more epoch is not in all files");
     assert_int_equal (audit_job (audit, 0)->epochs, EPOCHS - 2);
     s_end (audit, 1);
 }
@@ -264,6 +265,7 @@ test_samples_that_stay_with_their_rank (void **state)
     s_assert_found (audit, AUDIT_STAYING, EPOCHS - 1, audit_finding (audit, 0)->worst,
         ", too many samples stay with their rank (against chance 1.");
     assert_true (audit_finding (audit, 0)->kind == AUDIT_STAYING);
+    assert_non_null (strstr (audit_finding (audit, 0)->text, "; 10 more epochs do so"));
     s_end (audit, 1);
 }
 
