@@ -209,6 +209,9 @@ test_too_many_tiers_are_refused (void **state)
 static void
 test_the_last_tier_is_told (void **state)
 {
+    static const struct { const char *policy; json_int_t piece_samples, virtual_chunks; } told [] = {
+        [RAW_STREAM] = { "stream", 4, 0 }, [RAW_REDOX] = { "redox", 16, 2 }, [RAW_DIRECT] = { "direct", 0, 0 }
+    };
     simulation_options_t options = s_options (state, 300, 60000);
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 100 };
@@ -223,8 +226,12 @@ test_the_last_tier_is_told (void **state)
             simulation_now_us (simulation) / 1000);
         json_t *tier = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");
         assert_int_equal (json_integer_value (json_object_get (tier, "resident_samples")), 0);
-        if (options.tier == RAW_STREAM)
-            assert_int_equal (json_integer_value (json_object_get (tier, "piece_samples")), 4);
+        assert_string_equal (json_string_value (json_object_get (tier, "policy")),
+            told [options.tier].policy);
+        assert_int_equal (json_integer_value (json_object_get (tier, "piece_samples")),
+            told [options.tier].piece_samples);
+        assert_int_equal (json_integer_value (json_object_get (tier, "virtual_chunks")),
+            told [options.tier].virtual_chunks);
         drawn [turn] = json_integer_value (json_object_get (tier, "hits"))
             + json_integer_value (json_object_get (tier, "misses"));
         json_decref (status);
