@@ -94,6 +94,9 @@ class BadSamples(SystemTest):
             self.assertEqual(result["samples"], len(self.rest()))
             self.assert_epochs(result, 1, self.rest())
             self.assert_named(server)
+            for entry in server.status()["datasets"][0]["bad"]:
+                self.assertIn(" bad_sample dataset=train sample={id}: sample {id} of data set 'train' cannot "
+                              "be read: {reason}\n".format(**entry), server.log())
 
     def test_parts_lists_and_drop_last(self):
         self.spoil_some()

@@ -83,6 +83,8 @@ class Lasting(StorageTest):
                 self.assertIn("stands still", server.status_text())
                 #  The data set, and what its jobs were told
                 self.assertEqual(server.log().count("stands still"), 3)
+                self.assertRegex(server.log(), " warning storage dataset=train: data set 'train' stands "
+                                 "still: .* Input/output error; tried again for 300 s \\(--patience\\)\n")
                 self.rule()
                 for job in (reader, loader):
                     self.assert_epochs(job.finish(), 1)

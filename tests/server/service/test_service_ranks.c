@@ -151,7 +151,10 @@ a_refusal_reaches_all_ranks (void **state)
     s_join (play, ANOTHER, PLAY_A1, text);
     assert_error (play, OTHER, "bad_state", "");
     assert_error (play, ANOTHER, "bad_state", "");
-    assert_non_null (strstr (play_log (play), "are refused"));
+    const char *log = play_log (play);
+    assert_non_null (strstr (log, " name=pair state=refused: the ranks of job 'pair' are refused: the state "
+        "is at epoch 1 (from 0), and"));
+    assert_non_null (strstr (log, " code=bad_state user=1 times=1: the state is at epoch 1 (from 0), and"));
     assert_int_equal (service_jobs (play_service (play)), 0);
     play_destroy (&play);
 }
@@ -168,6 +171,11 @@ a_lost_rank_comes_back (void **state)
     play_close (play, ONE);
     play_turn (play, 1000);
     s_assert_notice (play, ZERO, "rank_lost");
+    const char *log = play_log (play);
+    assert_non_null (strstr (log, " rank=1 user=1: job 4294967297, rank 1 is gone: its connection is "
+        "closed\n"));
+    assert_non_null (strstr (log, " rank=0 user=1 reason=rank_lost: job 4294967297, rank 0, rank_lost: "
+        "rank 1 of job 'pair' is gone (its client "));
     s_join (play, ONE_AGAIN, PLAY_A1, RANK (1, INSTANCE ("b")));
     assert_int_equal (s_joined (play, ONE_AGAIN), job);
     s_consume (play, PLAY_A1, job, (uint32_t []) { ZERO, ONE_AGAIN });
