@@ -166,6 +166,8 @@ test_what_is_at_an_endpoint (void **state)
     prctl (PR_SET_NAME, "test_address");
     unlink (lock);
     rmdir (folder);
+    s_expect_use ("tcp://host", ADDRESS_VACANT, "it has no port");
+    s_expect_use ("tcp://255.255.255.255:9", ADDRESS_VACANT, "cannot be reached (Network is unreachable)");
 }
 
 int

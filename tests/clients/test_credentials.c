@@ -80,6 +80,7 @@ test_files_that_are_no_use (void **state)
     snprintf (secret, sizeof secret, "%s_secret", key_path);
     snprintf (pipe, sizeof pipe, "%s_pipe_secret", key_path);
     s_expect_refused (key_path, key_folder, "it is no file");
+    s_expect_refused (key_path, "/proc/self/mem", "/proc/self/mem: Input/output error");
     s_expect_refused (key_path, "no such key",
         "options.server_key: no such key: it is neither a public key (40 characters of Z85) "
         "nor a file: No such");

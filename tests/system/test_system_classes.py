@@ -177,6 +177,8 @@ class Splits(ClassesTest):
         twice = self.pack_numbers("twice", (0, 1), ("dog", "cat", "dog"))
         self.assertEqual(twice.returncode, 1)
         self.assertIn("the classes 0 and 2 are both called 'dog'", twice.stderr)
+        for names, why in (("/dev/null", "(it is empty)"), (self.path("no"), "(No such file or directory)")):
+            self.assertIn(why, run("pack", "--classes", names, self.path("val"), self.path("no")).stderr)
         self.assertFalse(os.path.exists(self.path("twice")))
         minus = zlib.crc32(b"\xff" * LABEL_BYTES)
         with self.serve() as server:

@@ -400,6 +400,7 @@ class Commands(PackTest):
         self.assert_unusable("is not empty", "unpack", pack, pack)
         self.assert_unusable("cannot open the folder", "unpack", pack, self.path("data/c0/0001.jpg"))
         self.assert_unusable("cannot make the folder", "unpack", pack, self.path("missing/out"))
+        self.assert_unusable(r"/x' \(Not a directory\): check", "verify", self.path("data/c0/0001.jpg/x"))
 
     def test_few_samples_are_not_judged(self):
         self.folder("data", 10)

@@ -107,11 +107,11 @@ static bool
 s_classes (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
     arguments_t *self = target;
+    errno = 0;
     FILE *file = fopen (text, "r");
     size_t size = 0;
     free (self->classes);
     self->classes = NULL;
-    errno = 0;
     ssize_t length = file? getdelim (&self->classes, &size, 0, file): -1;
     int reason = errno;
     if (file)
