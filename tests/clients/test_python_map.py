@@ -324,6 +324,23 @@ class Maps(Either):
                         self.assert_same(got, wanted)
                 del kept, got
 
+    def test_broken_off_once_it_is_made(self: Any) -> None:
+        """By the warning that batches are being kept, where it is an error: the batch comes again, copied."""
+        for workers in (0, 2):
+            server = self.fake()
+            with loading(server, batch_size=8, map=written, map_workers=workers) as loader:
+                iterator, kept = iter(loader), []
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    with self.assertRaisesRegex(RuntimeWarning, "are being kept"):
+                        while True:
+                            kept.append(next(iterator))
+                    kept += [next(iterator) for _ in range(3)]
+                self.assertEqual([batch.index for batch in kept], list(range(len(kept))))
+                for batch in kept:
+                    self.assert_negative(batch)
+                del batch, kept
+
     def test_the_last_view_dies_without_python_code(self: Any) -> None:
         """As without a map, wherever the batch lies: of `written` in memory of its own, of `identity` in the
         server's."""

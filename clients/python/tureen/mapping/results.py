@@ -195,7 +195,6 @@ class Results:
             made = [value.copy("K") if isinstance(value, np.ndarray) else value for value in made]
         elif own_count:
             memory.lend(work.offset)
-        work.slot = None
         told = [leaf.told for leaf in laid.leaves]
         return Result(laid.tree, made, told, None if scarce else source), scarce
 
