@@ -9,6 +9,7 @@ Run by ctest (python_rejoin), or by hand from anywhere: python3 tests/clients/te
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import math
@@ -341,8 +342,7 @@ class Rejoining(Gone):
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
         until(lambda: iterator._connection.arrivals.qsize() >= 2, "two batches")
-        server.do(lambda: server.end(server.job(), "fenced", "because"))
-        until(lambda: iterator._connection.concluded, "its end")
+        self.end(server, iterator)
         given = [first]
         with self.assertRaises(tureen.JobEnded):
             while True:
@@ -351,6 +351,33 @@ class Rejoining(Gone):
                 given.append(batch.ids.tolist())
         self.assertEqual(len(given) > 1, not self.ring)
         self.assertEqual(iterator.state_dict()["batches"], str(len(given)))
+
+    def test_ended_with_an_epochs_end_behind_them(self) -> None:
+        """Nor is that end given: the epoch would look whole, and its job, if it was the last one, complete.
+        So too where the next batch was taken off the queue already, and where functions make the batches."""
+        for epochs, function, taken in itertools.product((1, 2), (None, lambda each: each), (False, True)):
+            with self.subTest(epochs=epochs, map=function, taken=taken):
+                server = self.fake(9)
+                iterator = iter(self.loader(server, epochs=epochs, map=function, slots=5))
+                connection, given = iterator._connection, [next(iterator).index]
+                until(lambda: connection.arrivals.qsize() >= 4, "two batches and the end")
+                if taken:
+                    with mock.patch("tureen.iterator.Batch", side_effect=KeyboardInterrupt), \
+                            self.assertRaises(KeyboardInterrupt):
+                        next(iterator)
+                self.end(server, iterator)
+                for _ in range(2):
+                    with self.assertRaises(tureen.JobEnded if self.ring or epochs == 2 else StopIteration):
+                        while True:
+                            given.append(next(iterator).index)
+                self.assertEqual(given[:3], [0] if self.ring else [0, 1, 2])
+                self.assertEqual(iterator.state_dict()["epoch"], "0" if self.ring else "1")
+
+    def end(self, server: FakeServer, iterator: Any) -> None:
+        """As the server ends a job for good; until the client knows."""
+        with mock.patch("tureen.session.FAREWELL_S", 30.0):
+            server.do(lambda: server.end(server.job(), "fenced", "because"))
+            until(lambda: not iterator._connection._thread.is_alive(), "its end")
 
     def test_in_vain(self) -> None:
         """What was received is given; then it is said how long was waited, and what to do.  The state is

@@ -32,9 +32,9 @@ from typing import Callable, Deque, Dict, Iterator, List, Optional
 
 from . import adding, standby, wire
 from .errors import (LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, ServerStopped,
-                     TureenError)
+                     TureenError, bare)
 from .finding import is_vacant, listens, starting, what_is_there
-from .job import Arrival, Item, Job
+from .job import Item, Job
 from .keys import Keys
 from .mapping.mapper import Mapper
 from .names import Name
@@ -144,7 +144,7 @@ class Connection:
         """Raises what ended the job, if it did not end well.  A new exception each time: no old
         tracebacks."""
         if self._outcome is not None:
-            raise _bare(self._outcome)
+            raise bare(self._outcome)
 
     def take(self, into: Deque[Item]) -> None:
         """Adds what comes next, without waiting; queue.Empty where that is not known yet."""
@@ -205,20 +205,6 @@ class Connection:
 
     #  The thread
 
-    def drop_emptied(self, job: Job) -> None:
-        """The server has ended the job, and may empty its ring: batches in it that the user has not taken are
-        dropped."""
-        job.emptied = True
-        arrived = []
-        while True:
-            try:
-                arrived.append(self.arrivals.get_nowait())
-            except queue.Empty:
-                break
-        for arrival in arrived:
-            if not isinstance(arrival, Arrival) or arrival.job is not job or arrival.frame is not None:
-                self.arrivals.put(arrival)
-
     def wait_for_ranks(self, text: str) -> None:
         """The server lives, and other ranks are to come."""
         self._waiting_for_ranks, self._heard_at = text, time.monotonic()
@@ -229,7 +215,7 @@ class Connection:
         """Nothing more will be delivered.  The first outcome counts: a job that is complete stays so."""
         if not self.concluded:
             self.concluded = True
-            self._outcome = None if outcome is None else _bare(outcome)
+            self._outcome = None if outcome is None else bare(outcome)
             self.arrivals.put(None)
 
     def _run(self) -> None:
@@ -432,11 +418,6 @@ class Connection:
             self._forget()
         _live.pop(self, None)
         self._settled.set()
-
-
-def _bare(error: TureenError) -> TureenError:
-    """The same without its traceback and what it came from, both of which hold on to frames."""
-    return type(error)(*error.args)
 
 
 #  Every connection with a running thread, and its sockets: the interpreter's exit and a fork find them here.

@@ -8,6 +8,11 @@ class TureenError(Exception):
     """The base of every error that this package raises on its own account."""
 
 
+def bare(error: TureenError) -> TureenError:
+    """The same without its traceback and what it came from, both of which hold on to frames."""
+    return type(error)(*error.args)
+
+
 class NoServer(TureenError):
     """No server answered at the endpoint in time."""
 

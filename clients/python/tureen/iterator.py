@@ -19,7 +19,7 @@ from . import wire
 from .batch import Batch
 from .connection import Connection
 from .errors import (ForkedProcess, LoaderClosed, MapFailed, TureenError, TureenWarning,
-                     UnreadableWarning)
+                     UnreadableWarning, bare)
 from .job import Arrival, EpochOver, Item, Told
 from .loader_stats import LoaderStats
 from .mapping.mapper import Failed
@@ -173,12 +173,11 @@ class BatchIterator:
         if arrival is None:
             self._end()
             raise StopIteration
+        self._refuse_emptied(arrival)
         #  Held here too: `leave` drops it, from another thread.
         made = self._made = self._made or self._batch(arrival)
         batch = made.batch
-        if arrival.work is not None and arrival.job.emptied:
-            self._forget()                  # the server may have emptied what was mapped; the end follows
-            return self._next()
+        self._refuse_emptied(arrival)       # while it was made
         self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
         if isinstance(self._given, TrainedPosition):
@@ -188,6 +187,12 @@ class BatchIterator:
         self._made = None
         self._pending.clear()           # last, for an interrupt from here on takes the batch with it
         return batch
+
+    @staticmethod
+    def _refuse_emptied(arrival: Arrival) -> None:
+        """Of a ring that the server may have emptied no batch is given, nor the end that lies behind it."""
+        if arrival.frame is None and arrival.job.emptied is not None:
+            raise bare(arrival.job.emptied)
 
     def _first(self) -> Item:
         """What comes next; it stays pending."""
@@ -257,6 +262,7 @@ class BatchIterator:
         try:
             mapped, scarce = mapper.result(work, arrival.job.slots.scarce, lambda: connection.leaving)
         except Failed as failed:
+            self._refuse_emptied(arrival)
             row, why, error = failed.args
             sample = int(work.ids[row])
             name = self._named(arrival, sample)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Tuple, Uni
 
 import zmq
 
+from .errors import JobEnded
 from .slots import Slots
 from .waker import Waker
 from .wire import NOTHING_UNREADABLE, BatchHead, Joined
@@ -30,8 +31,8 @@ class Job:
         self.memory: Optional[mmap.mmap] = None
         #  The same, for processes of this client (map=).
         self.shared: Optional[Shared] = None
-        #  The server has ended the job, and may have emptied the memory.
-        self.emptied = False
+        #  Why the server has ended the job, and may have emptied the memory.
+        self.emptied: Optional[JobEnded] = None
         #  Batches that the user's loop was given: written by the user's threads, told by the connection's.
         self.consumed = 0
         #  The last PROGRESS.

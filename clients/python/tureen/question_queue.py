@@ -8,7 +8,7 @@ import collections
 import threading
 from typing import Callable, Deque, Dict, List, Optional
 
-from .errors import LoaderClosed, TureenError
+from .errors import LoaderClosed, TureenError, bare
 
 NOTHING_TO_ASK = "no job is running that could be asked: ask while iterating"
 _WAIT_MAX_S = 3600.0 * 24           # what a lock can wait, and longer than any user will
@@ -36,7 +36,7 @@ class Question:
         if not self._done.wait(min(seconds, _WAIT_MAX_S)):
             return None
         if self._error is not None:
-            raise type(self._error)(*self._error.args)      # each time a new one: no old tracebacks
+            raise bare(self._error)
         return self._body
 
 

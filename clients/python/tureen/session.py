@@ -429,9 +429,10 @@ class Session:
         elif reason == "silent":
             self._lose(JobEnded(reason, text))
         elif reason != "left" or not self._leave_tag:
+            ended = JobEnded(reason, text)
             if reason not in _OTHER_RANKS:
-                self._connection.drop_emptied(self.job)
-            self._connection.conclude(JobEnded(reason, text))
+                self.job.emptied = ended
+            self._connection.conclude(ended)
 
     def _ring_closed(self) -> None:
         assert self._ring_socket is not None
