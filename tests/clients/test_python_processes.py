@@ -5,6 +5,7 @@ Run by ctest (python_processes), or by hand from anywhere: python3 tests/clients
 """
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -12,10 +13,11 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from multiprocessing import resource_tracker
-from typing import Any
+from typing import Any, List
 
 from client_checks import PACKAGE, PATIENCE_S, Either, Tidy, descriptors, until
 
@@ -48,6 +50,28 @@ class Processes(Either):
             os._exit(10 + refused)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 12)
         self.assertEqual(sum(len(batch) for batch in iterator), 92)
+
+    def test_forked_while_a_thread_waits(self: Any) -> None:
+        """In `next`, of which the child has the lock as it was: the child is refused all the same."""
+        server = self.fake()
+        server.paused = True
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8, epochs=1))
+        given: List[int] = []
+        thread = threading.Thread(target=lambda: given.extend(len(batch) for batch in iterator))
+        thread.start()
+        until(iterator._turn.locked, "the wait")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(PATIENCE_S))  # the end of a child that waits
+            for use in (iterator.__next__, iterator.next_in_epoch):
+                with contextlib.suppress(tureen.ForkedProcess):
+                    use()
+                    os._exit(1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        server.paused = False
+        thread.join()
+        self.assertEqual((status, sum(given)), (0, 100))
 
     def test_unused_loader_in_another_process(self: Any) -> None:
         """Spawned or forked: what was not used yet is mere configuration."""

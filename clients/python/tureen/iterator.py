@@ -103,6 +103,7 @@ class BatchIterator:
         return self
 
     def __next__(self) -> Batch:
+        self._check_process()
         with self._turn:
             self._begin_next()
             while True:
@@ -113,6 +114,7 @@ class BatchIterator:
     def next_in_epoch(self) -> Optional[Batch]:
         """The next batch, or once None when the epoch has ended; the next call goes on with the next epoch.
         StopIteration after the last epoch's None."""
+        self._check_process()
         with self._turn:
             self._begin_next()
             return self._next()
@@ -138,14 +140,16 @@ class BatchIterator:
         self._made = None
         self._pending.clear()
 
+    def _check_process(self) -> None:
+        """Before any lock: a fork has its threads' locks as they were."""
+        if self._connection.pid != os.getpid():
+            raise ForkedProcess(forked("loader"))
+
     def _begin_next(self) -> None:
         """What a `next` does before it takes anything."""
-        connection = self._connection
-        if connection.pid != os.getpid():
-            raise ForkedProcess(forked("loader"))
         if self._exhausted:
             raise StopIteration
-        if connection.leaving:
+        if self._connection.leaving:
             raise LoaderClosed(_LEFT)
         self._tell()
 
