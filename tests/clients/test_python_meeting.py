@@ -110,6 +110,17 @@ class Meeting(Tidy):
                 iter(tureen.Loader(server.endpoint))
         until(lambda: threading.active_count() == before)
 
+    def test_interrupted_around_the_join(self) -> None:
+        """Before the thread begins nothing is left; once the job is joined it is left."""
+        server = self.server()
+        for place in ("tureen.standby.prepare", "tureen.loader.LoaderStats",
+                      "tureen.mapping.mapper.Mapper.begin", "tureen.loader.BatchIterator"):
+            with self.subTest(place), mock.patch(place, side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    iter(tureen.Loader(server.endpoint, batch_size=8, map=lambda sample: sample))
+                until(lambda: not tureen.connection._live and not server.alive(), "the job's end")
+        self.assertEqual([job.left for job in server.jobs.values()], [True] * 3)
+
 
 if __name__ == "__main__":
     unittest.main()

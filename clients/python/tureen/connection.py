@@ -103,23 +103,17 @@ class Connection:
     #  The user's side
 
     def start(self, tell: Callable[[str, str], None]) -> wire.Joined:
-        """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  `tell` is told what is waited
-        for where that takes long, perhaps several times: `waiting` for a server, or `gathering` other ranks,
-        and a sentence."""
-        _live[self] = None
+        """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  Whatever it raises, the caller
+        finishes.  `tell` is told what is waited for where that takes long, perhaps several times: `waiting`
+        for a server, or `gathering` other ranks, and a sentence."""
         standby.prepare(self.endpoint)
-        try:
-            self._thread.start()
-            if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
-                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; "
-                     "looking for "
-                                f"it for {self._timeout:g} s")
-            while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
-                if self._waiting_for_ranks:
-                    tell("gathering", self._waiting_for_ranks)
-        except BaseException:
-            self.finish()
-            raise
+        self._thread.start()
+        if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
+            tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; "
+                            f"looking for it for {self._timeout:g} s")
+        while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
+            if self._waiting_for_ranks:
+                tell("gathering", self._waiting_for_ranks)
         if self.job is None:
             self.raise_outcome()
             raise LoaderClosed("the job was left before it had begun")
@@ -219,6 +213,7 @@ class Connection:
             self.arrivals.put(None)
 
     def _run(self) -> None:
+        _live[self] = None
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             self._carry()

@@ -481,18 +481,22 @@ class Loader(Owned):
                                 instance=self._instance[0], begin=self._without_ghosts(begin),
                                 again=self._stats is not None, keys=self._keys.read(self.endpoint),
                                 mapper=self._mapper)
-        if begin is not None and self._at_end(begin):
-            connection.close_unused()
-            given = self._position_kind.at_end(self._request, begin)
-        else:
-            joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
-            given = self._position_kind.of_job(self._request, joined, begin)
-            self._stats = LoaderStats(connection)
-            if self._mapper is not None:
-                self._mapper.begin(joined)
-        self._own()
-        return BatchIterator(connection, given, self._stats or LoaderStats(connection), self._warned,
-                             self._kept, self._mixing)
+        try:
+            if begin is not None and self._at_end(begin):
+                connection.close_unused()
+                given = self._position_kind.at_end(self._request, begin)
+            else:
+                joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
+                given = self._position_kind.of_job(self._request, joined, begin)
+                self._stats = LoaderStats(connection)
+                if self._mapper is not None:
+                    self._mapper.begin(joined)
+            self._own()
+            return BatchIterator(connection, given, self._stats or LoaderStats(connection), self._warned,
+                                 self._kept, self._mixing)
+        except BaseException:
+            connection.finish()             # which nothing else would
+            raise
 
     def _without_ghosts(self, begin: Optional[State]) -> Optional[State]:
         """The server would end what is left of the run here, and empty the memory of batches that are still
