@@ -58,12 +58,15 @@ class Warned:
             self.warn_again(notice.text, UnreadableWarning)
 
     @staticmethod
-    def warn_again(text: str, category: type[Warning]) -> None:
-        """Of the line that called into this package, through whichever of its loaders."""
-        frame, level = sys._getframe(), 1
+    def warn_again(text: str, category: type[Warning], each: bool = False) -> None:
+        """Of the line that called into this package, through whichever of its loaders.  `each`: also where
+        that line has had the same warning, which Python's default filter would leave out."""
+        frame = sys._getframe()
         while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
-            frame, level = frame.f_back, level + 1
-        warnings.warn(text, category, stacklevel=level)
+            frame = frame.f_back
+        had = {} if each else frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno,
+                               frame.f_globals.get("__name__"), had)
 
 
 class _Made(NamedTuple):
@@ -164,7 +167,7 @@ class BatchIterator:
         arrival = self._first()
         while isinstance(arrival, Told):
             self._pending.clear()
-            self._warned.warn_again(arrival.text, TureenWarning)
+            self._warned.warn_again(arrival.text, TureenWarning, each=True)
             arrival = self._first()
         if isinstance(arrival, EpochOver):
             self._tell()                    # what was missing in it
