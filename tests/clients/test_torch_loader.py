@@ -858,6 +858,31 @@ class Memory(unittest.TestCase):
                 self.assertTrue(images.is_contiguous(memory_format=torch.channels_last))
 
 
+    def test_a_copy_that_fails_costs_no_batch(self) -> None:
+        """Nor does a warning that is an error: the batch is not behind, and comes again."""
+        for order in ({}, {"sampler": list(range(SAMPLES))}):
+            device = LateDevice()
+            device.pins = False
+            with self.subTest(str(order)), loader(device=device, **order) as train:
+                batches, got = iter(train), []
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    with self.assertRaisesRegex(RuntimeWarning, "cannot be pinned"):
+                        next(batches)
+                for _ in range(2):
+                    got.append(next(batches)[2])
+                    device.fail_at = device.begun + 2
+                    with self.assertRaisesRegex(RuntimeError, "out of memory"):
+                        next(batches)
+                    device.fail_at = None
+                state = train.state_dict()
+                self.assertEqual((state.get("loader") or state)["batches"], "2")
+                got += [ids for _, _, ids in batches]
+                train.close()
+                self.assertEqual(torch.cat(got).tolist(), list(range(SAMPLES)))
+                self.assertEqual(device.left, 0)
+
+
 class Failures(unittest.TestCase):
     def test_a_killed_server_is_gone_on_with(self) -> None:
         """The loop notices nothing, nor does the state; with a sampler too."""

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, Deque, Dict, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -110,17 +110,18 @@ class BatchIterator:
         with self._turn:
             self._begin_next()
             while True:
-                batch = self._next()
+                batch: Optional[Batch] = self._next()
                 if batch is not None:
                     return batch
 
-    def next_in_epoch(self) -> Optional[Batch]:
+    def next_in_epoch(self, present: Optional[Callable[[Batch], Any]] = None) -> Any:
         """The next batch, or once None when the epoch has ended; the next call goes on with the next epoch.
-        StopIteration after the last epoch's None."""
+        StopIteration after the last epoch's None.  `present` makes of the batch what is given; where it
+        raises, the next call gives the same batch."""
         self._check_process()
         with self._turn:
             self._begin_next()
-            return self._next()
+            return self._next(present)
 
     @property
     def epoch(self) -> int:
@@ -161,7 +162,7 @@ class BatchIterator:
         while notices:
             self._warned.notice(notices.popleft())
 
-    def _next(self) -> Optional[Batch]:
+    def _next(self, present: Optional[Callable[[Batch], Any]] = None) -> Any:
         """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error)
         the batch is not behind, and the next call gives it: so each step may be taken twice."""
         arrival = self._first()
@@ -184,6 +185,7 @@ class BatchIterator:
         #  Held here too: `leave` drops it, from another thread.
         made = self._made = self._made or self._batch(arrival)
         batch = made.batch
+        given = batch if present is None else present(batch)
         self._refuse_emptied(arrival)       # while it was made
         self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
@@ -193,7 +195,7 @@ class BatchIterator:
         self._stats.samples += 0 if batch.padding else len(batch)
         self._made = None
         self._pending.clear()           # last, for an interrupt from here on takes the batch with it
-        return batch
+        return given
 
     @staticmethod
     def _refuse_emptied(arrival: Arrival) -> None:

@@ -401,18 +401,16 @@ class DataLoader(Owned):
         if self._copier is not None:
             self._copier.make_room()
         try:
-            batch = self._iterator.next_in_epoch()
+            presented = self._iterator.next_in_epoch(self._present)
         except StopIteration:                   # resumed where a sampler's list had been given whole
-            batch = None
+            presented = None
         except TureenError:
             self._failed = True
             raise
-        if batch is None:
+        if presented is None:
             self._end_epoch()
             raise StopIteration
         self._given += 1
-        self._padding = batch.padding
-        presented = self._present(batch)
         if self._position_kind is TrainedPosition:
             self._reports.show(presented)
         return presented
@@ -421,16 +419,19 @@ class DataLoader(Owned):
         """The batch as the loop gets it."""
         if batch.mapped is not None:
             mapped = mapping.Mapped(batch.mapped)
-            return mapped.present(mapped.values if self._copier is None
-                                  else self._copier.copy(mapped.values, batch))
-        if self._layout is None:
-            joined = self._source.joined()
-            self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids,
-                                  None if self._mixing is None else Mixer(self._mixing, joined))
-        values = self._layout.host(batch)
-        if self._copier is not None:
-            values = self._copier.copy(values, batch)
-        return self._layout.present(values, batch)
+            presented = mapped.present(mapped.values if self._copier is None
+                                       else self._copier.copy(mapped.values, batch))
+        else:
+            if self._layout is None:
+                joined = self._source.joined()
+                self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids,
+                                      None if self._mixing is None else Mixer(self._mixing, joined))
+            values = self._layout.host(batch)
+            if self._copier is not None:
+                values = self._copier.copy(values, batch)
+            presented = self._layout.present(values, batch)
+        self._padding = batch.padding
+        return presented
 
     def _end_epoch(self) -> None:
         assert self._iterator is not None
