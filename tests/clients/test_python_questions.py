@@ -281,6 +281,28 @@ class Questions(Tidy):
         self.assertEqual([batch.index for batch in iterator], [1, 2])
         self.assertEqual(first.index, 0)
 
+    def test_a_notice_that_comes_while_next_works(self) -> None:
+        """It waits for a batch, or a function makes one: the notice is told with that batch, for the loop may
+        ask for no other."""
+        server = self.fake()
+
+        def comes(given: Any) -> Any:
+            server.do(lambda: server.notice(server.job(), "slow", "reads are slow"))
+            until(lambda: iterator._connection.notices, "the notice")
+            server.paused = False
+            return given
+        for waits in (True, False):
+            server.paused = waits
+            with tureen.Loader(server.endpoint, batch_size=8, map=None if waits else comes) as loader:
+                iterator = iter(loader)
+                wait = iterator._connection.wait
+                with unittest.mock.patch.object(iterator._connection, "wait",
+                                                lambda into: wait(comes(into) if waits else into)):
+                    with warnings.catch_warnings(record=True) as caught:
+                        warnings.simplefilter("always")
+                        next(iterator)
+                self.assertEqual([str(warning.message) for warning in caught], ["reads are slow"])
+
     def test_a_notice_before_the_end_is_told(self) -> None:
         """Also where `next` waited already when both came."""
         server = self.fake()

@@ -171,7 +171,6 @@ class BatchIterator:
             self._warned.warn_again(arrival.text, TureenWarning, each=True)
             arrival = self._first()
         if isinstance(arrival, EpochOver):
-            self._tell()                    # what was missing in it
             self._given.end(arrival.epoch)
             if isinstance(self._given, TrainedPosition) and self._given.none_reported:
                 self._warned.warn("trained", _NONE_REPORTED, TureenWarning)
@@ -185,6 +184,7 @@ class BatchIterator:
         #  Held here too: `leave` drops it, from another thread.
         made = self._made = self._made or self._batch(arrival)
         batch = made.batch
+        self._tell()                        # what came while functions made it
         given = batch if present is None else present(batch)
         self._refuse_emptied(arrival)       # while it was made
         self._settle(arrival, made.slot)
@@ -204,9 +204,10 @@ class BatchIterator:
             raise bare(arrival.job.emptied)
 
     def _first(self) -> Item:
-        """What comes next; it stays pending."""
+        """What comes next; it stays pending.  First the notices that came meanwhile are told."""
         if not self._pending:
             self._take()
+            self._tell()
         try:
             return self._pending[0]
         except IndexError:                  # meanwhile, from another thread
@@ -229,7 +230,6 @@ class BatchIterator:
         self._pending.clear()
         if connection.leaving:
             raise LoaderClosed(_LEFT)
-        self._tell()                        # what came while `next` waited
         connection.raise_outcome()
         self._exhausted = True
         connection.finish()
