@@ -375,9 +375,8 @@ class Rejoining(Gone):
 
     def end(self, server: FakeServer, iterator: Any) -> None:
         """As the server ends a job for good; until the client knows."""
-        with mock.patch("tureen.session.FAREWELL_S", 30.0):
-            server.do(lambda: server.end(server.job(), "fenced", "because"))
-            until(lambda: not iterator._connection._thread.is_alive(), "its end")
+        server.do(lambda: server.end(server.job(), "fenced", "because"))
+        until(lambda: not iterator._connection._thread.is_alive(), "its end")
 
     def test_in_vain(self) -> None:
         """What was received is given; then it is said how long was waited, and what to do.  The state is
