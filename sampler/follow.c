@@ -191,7 +191,8 @@ s_turns (follow_t *self, uint32_t job)
 }
 
 void
-follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken)
+follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken,
+    bool goes_on)
 {
     assert (self->magic == FOLLOW_MAGIC);
     bool turns = s_turns (self, job);
@@ -199,7 +200,7 @@ follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const r
     self->follows [job] = !(turns && passes_jobs (self->passes) >= TURN_JOBS)
         && s_refine (self, job, data, taken);
     if (!self->follows [job] && turns)
-        passes_join (self->passes, job, demand_history (self->demands [job]));
+        passes_join (self->passes, job, demand_history (self->demands [job]), goes_on);
     s_strata_changed (self, before);
 }
 
@@ -262,7 +263,7 @@ follow_epoch_begin (follow_t *self, uint32_t job)
     else
     if (self->follows [job] && passes_jobs (self->passes) >= TURN_JOBS && s_turns (self, job)) {
         s_depart (self, job);
-        passes_join (self->passes, job, demand_history (self->demands [job]));
+        passes_join (self->passes, job, demand_history (self->demands [job]), false);
     }
     else
     if (self->follows [job] && strata_epoch_begun (self->strata, job))
@@ -360,10 +361,11 @@ follow_pick (follow_t *self, random_t *random)
     assert (self->magic == FOLLOW_MAGIC);
     if (passes_has (self->passes, self->job))
         return passes_pick (self->passes, self->job, random);
-    if (!self->follows [self->job])
-        return self->proposal;
+    //  A tier may redirect the draw of a job that does not follow, too (follow_suits).
     if (self->keeps_fresh)
         history_settle (self->history);
+    if (!self->follows [self->job])
+        return self->proposal;
     uint32_t id = s_is_eager (self, random)?
         reusable_set_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
         REUSABLE_SET_NO_ID;

@@ -45,8 +45,10 @@ typedef struct follow follow_t;
 follow_t *follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh, uint64_t seed);
 void follow_destroy (follow_t **self_p);
 
-//  A SHARED job has joined, with data; taken: what of them is not to come in its first epoch (NULL: all is).
-void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken);
+//  A SHARED job has joined, with data; taken: what of them is not to come in its first epoch (NULL: all is);
+//  goes_on: it has drawn before, in that epoch or in another one.
+void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken,
+    bool goes_on);
 //  Whether jobs may turn to passes from now on; true at first.
 void follow_may_turn (follow_t *self, bool may);
 //  It leaves; its demand is still there.

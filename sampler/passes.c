@@ -247,17 +247,19 @@ s_count_size (passes_t *self, plan_t *plan)
 }
 
 void
-passes_join (passes_t *self, uint32_t job, history_t *history)
+passes_join (passes_t *self, uint32_t job, history_t *history, bool goes_on)
 {
     assert (self->magic == PASSES_MAGIC);
     assert (!self->plans [job]);
     plan_t *plan = self->plans [job] = xalloc_jobs (calloc (1, sizeof *plan));
     plan->history = history;
     plan->is_first = true;
-    plan->is_resumed = history_drawn (history) > 0;
+    plan->is_resumed = plan->is_alone = goes_on;
     self->jobs++;
     s_count_size (self, plan);
     s_catch_up (self, plan);
+    if (goes_on)
+        plan->mixed = plan->cursor / self->sample_count;
     s_plan (self, plan, false);
 }
 
@@ -293,7 +295,8 @@ passes_epoch_begin (passes_t *self, uint32_t job)
     plan->planned_age = (uint32_t) lround (before / (before + planned) * HISTORY_AGES);
     s_count_size (self, plan);
     s_measure_pace (plan);
-    plan->clock_then = plan->clock_now;
+    //  Of a job that is alone nothing is measured: that begins when others come.
+    plan->clock_then = self->jobs > 1? plan->clock_now: 0;
     plan->drawn -= plan->drawn_now;
     plan->drawn_now = 0;
     //  What was drawn before may have been kept for this pass, or for another one.
@@ -401,8 +404,10 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
         return;
     if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
+    //  What came before was kept for the former last pass, or not, by another chance than what comes now.
+    uint64_t last = plan->last;
     s_plan_anew (self, plan, true);
-    plan->mixed = plan->first;
+    plan->mixed = plan->last == last? last: plan->first;
 }
 
 //  The epoch before tells of the rest of the pass that it ended in where it was not walked as planned: what

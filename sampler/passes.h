@@ -33,9 +33,10 @@
  *  one speed have PASSES_EPOCH passes an epoch, faster ones fewer, slower ones more.  A job that is ahead of
  *  the clock or behind it takes more or fewer of the samples where it may; one that is far off begins anew
  *  from the clock with what remains to it.  In the last pass it has to take all: there, one that is ahead
- *  draws some alone.  A pass in which a plan ended early or late says when the rest of it was drawn, and one
- *  in which a resumed epoch ends may say what was drawn before it was interrupted.  So the next epoch takes
- *  nothing there: all is drawn alone until that pass is over.
+ *  draws some alone.  A pass in which a plan ended early or late says when the rest of it was drawn.  The one
+ *  in which a job goes on (it was interrupted, perhaps here) may say what it drew late in the epoch before,
+ *  and the one in which that resumed epoch ends what came before the interruption.  So nothing is taken
+ *  there: all is drawn alone until that pass is over.
  *
  *  Coins are functions of sample and pass, so that equal jobs in step draw the same samples.
  *
@@ -67,7 +68,8 @@ passes_t *passes_new (uint32_t sample_count, uint64_t seed);
 void passes_destroy (passes_t **self_p);
 
 //  The job, which has none here, draws along the passes from now on.  history is lent until it leaves.
-void passes_join (passes_t *self, uint32_t job, history_t *history);
+//  goes_on: it has drawn before, perhaps along these passes.
+void passes_join (passes_t *self, uint32_t job, history_t *history, bool goes_on);
 void passes_leave (passes_t *self, uint32_t job);
 bool passes_has (const passes_t *self, uint32_t job);
 uint32_t passes_jobs (const passes_t *self);

@@ -186,7 +186,7 @@ s_follow (sampler_t *self, uint32_t job, const sampler_join_t *join)
     roaring_bitmap_t *data = roaring_bitmap_and (join->data, self->readable);
     roaring_bitmap_t *taken = join->taken? roaring_bitmap_and (join->taken, self->readable): NULL;
     assert (data && (taken || !join->taken));
-    follow_join (self->follow, job, data, taken);
+    follow_join (self->follow, job, data, taken, join->epoch > 0 || taken);
     roaring_bitmap_free (data);
     if (taken)
         roaring_bitmap_free (taken);
