@@ -17,7 +17,7 @@ from typing import Any, Dict, List
 from client_checks import PATIENCE_S, Tidy, golden, until
 
 import tureen
-from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
+from fake_server import EXPLAIN, HEAD, LEAVE, STATUS, FakeServer
 from tureen import question_queue
 
 STATUS_OF_JOB = {"waits": {"draw": 0.25, "read": 0.5, "memory": 0, "decode": 1.25, "copy": 0,
@@ -188,6 +188,25 @@ class Questions(Tidy):
         with self.assertRaises(tureen.NoServer):
             loader.explain(1)
         del iterator
+
+    def test_stats_that_the_server_refuses(self) -> None:
+        """It is busy, or ends: what was told last."""
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        iterator = iter(loader)
+        next(iterator)
+        self.assertEqual(loader.stats()["waits"]["read"], 0.5)
+        take = server._take
+
+        def refuse(peer: bytes, frames: List[bytes]) -> None:
+            if frames[0][5] == STATUS:
+                server._refuse(peer, HEAD.unpack(frames[0])[5], "busy", "too many questions")
+            else:
+                take(peer, frames)
+        with unittest.mock.patch.object(server, "_take", refuse):
+            stats = loader.stats()
+        self.assertEqual((stats["waits"], stats["batches"]), (STATUS_OF_JOB["waits"], 1))
+        self.assertEqual(next(iterator).index, 1)
 
     def test_explain(self) -> None:
         server = self.fake()

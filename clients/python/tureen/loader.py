@@ -310,8 +310,8 @@ class Loader(Owned):
         sharing     how much of what it got was prepared for others too (docs/operations.md)
         rejoined    how often a server was lost and found again
 
-        `waits` and `sharing` are of the present server; where it does not answer in time, as they were told
-        last.
+        `waits` and `sharing` are of the present server; where it does not answer in time, or refuses to, as
+        they were told last.
         """
         self._check_process()
         stats = self._stats
@@ -323,7 +323,7 @@ class Loader(Owned):
                                                          wire.STATUS_REPLY)))
         except LoaderClosed:
             stats.told(connection.last_status)
-        except NoServer:
+        except (NoServer, RequestRefused):
             pass                                # as it was told last
         return stats.as_dict()
 
