@@ -745,7 +745,7 @@ batch_queue_error (batch_queue_t *self)
 {
     s_lock (self);
     //  Written once, before `failed`, so it can be lent.
-    const char *text = self->failed? self->error.text: "";
+    const char *text = self->failed && !self->over? self->error.text: "";
     s_unlock (self);
     return text;
 }

@@ -293,6 +293,7 @@ test_the_last_end_wins_over_a_failure (void **state)
     assert_int_equal (batch_queue_take (queue, &batch, -1), TUREEN_BATCH);
     assert_int_equal (batch_queue_take (queue, &none, -1), TUREEN_EPOCH_END);
     assert_int_equal (batch_queue_take (queue, &none, -1), TUREEN_END);
+    assert_string_equal (batch_queue_error (queue), "");
     assert_false (batch_queue_look (queue).leave);
     tureen_batch_release (&batch);
     assert_true (batch_queue_look (queue).leave);
