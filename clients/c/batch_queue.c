@@ -261,6 +261,7 @@ struct batch_queue {
     uint32_t given;                     //  batches that the user has
     char *notices [BATCH_QUEUE_NOTICES_MAX];
     size_t notice_count;
+    const char *unreadable_notice;      //  among them; NULL: none
     char *unreadable;                   //  JSON; NULL: nothing was told
     uint64_t unreadable_told;           //  the greatest number in a notice
     batch_queue_figures_t figures;
@@ -496,13 +497,16 @@ batch_queue_fail (batch_queue_t *self, const message_error_t *why)
     s_unlock (self);
 }
 
-//  Under the mutex; takes the text over.
+//  Under the mutex; takes the text over.  The oldest notice makes room, but not that of unreadable samples,
+//  which does not come again.
 static void
 s_add_notice (batch_queue_t *self, char *copy)
 {
     if (self->notice_count == BATCH_QUEUE_NOTICES_MAX) {
-        free (self->notices [0]);
-        memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
+        size_t out = self->notices [0] == self->unreadable_notice;
+        free (self->notices [out]);
+        memmove (self->notices + out, self->notices + out + 1,
+            (--self->notice_count - out) * sizeof *self->notices);
     }
     if (copy)
         self->notices [self->notice_count++] = copy;
@@ -528,6 +532,7 @@ batch_queue_put_unreadable (batch_queue_t *self, uint64_t count, char *json, con
     self->unreadable = json;
     if (count > self->unreadable_told) {
         self->unreadable_told = count;
+        self->unreadable_notice = copy;
         s_add_notice (self, copy);
         copy = NULL;
     }
@@ -773,6 +778,8 @@ batch_queue_take_notice (batch_queue_t *self)
     char *text = self->notice_count? self->notices [0]: NULL;
     if (text)
         memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
+    if (text == self->unreadable_notice)
+        self->unreadable_notice = NULL;
     s_unlock (self);
     return text;
 }

@@ -412,11 +412,38 @@ test_unreadable_samples (void **state)
     batch_queue_destroy (&queue);
 }
 
+//  Guards: notices that are not taken are forgotten from the oldest on, but not that of unreadable samples.
+static void
+test_too_many_notices (void **state)
+{
+    (void) state;
+    batch_queue_t *queue = s_open (3);
+    char text [2] = "a";
+    for (uint64_t count = 1; count <= 2; count++) {
+        batch_queue_put_notice (queue, "before");
+        batch_queue_put_unreadable (queue, count, strdup ("{}"), "unreadable");
+        for (text [0] = 'a'; text [0] <= 'j'; text [0]++)
+            batch_queue_put_notice (queue, text);
+        char *notice = batch_queue_take_notice (queue);
+        assert_string_equal (notice, "unreadable");
+        free (notice);
+        for (text [0] = 'd'; text [0] <= 'j'; text [0]++) {
+            notice = batch_queue_take_notice (queue);
+            assert_string_equal (notice, text);
+            free (notice);
+        }
+        assert_null (batch_queue_take_notice (queue));
+    }
+    batch_queue_stop (queue);
+    batch_queue_destroy (&queue);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_unreadable_samples),
+        cmocka_unit_test (test_too_many_notices),
         cmocka_unit_test (test_progress_frees_what_is_released_and_nothing_else),
         cmocka_unit_test (test_a_slot_in_use_is_refused),
         cmocka_unit_test (test_a_full_queue_says_so),
