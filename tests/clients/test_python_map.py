@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import os
 import random
 import signal
@@ -32,6 +33,7 @@ from fake_server import pattern
 from forked_processes import forked_after
 from tureen.mapping.causes import text_of
 from tureen.mapping.memory import new_shared
+from tureen.mapping.pool import Pool
 
 Sample = Dict[str, Any]
 
@@ -421,6 +423,26 @@ class Maps(Either):
                 self.assertEqual(seen, 2 * list(range(200)))
                 del batch
                 loader.close()
+
+    def test_a_client_that_cannot_go_on_with_half_a_batch(self: Any) -> None:
+        """Its processes end, with the first sample done; asked again, new ones do all of the batch."""
+        server, hand, calls = self.fake(), Pool._hand, itertools.count()
+
+        def fails_once(*how: Any) -> None:
+            if next(calls) == 1:
+                raise OSError(errno.ENOMEM, "no memory")
+            hand(*how)
+        with loading(server, batch_size=8, epochs=1, map=written, map_workers=1) as loader:
+            seen: List[int] = []
+            with mock.patch.object(Pool, "_hand", fails_once):
+                iterator = iter(loader)
+                with self.assertRaisesRegex(tureen.MapFailed, "cannot hand batches.*no memory"):
+                    next(iterator)
+            for batch in iterator:
+                self.assert_negative(batch)
+                seen += batch.ids.tolist()
+            self.assertEqual(seen, list(range(100)))
+            del batch
 
     def test_a_sample_that_kills_is_named(self: Any) -> None:
         server = self.fake()

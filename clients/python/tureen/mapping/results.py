@@ -137,7 +137,10 @@ class Results:
 
     def place(self, work: Work) -> bool:
         """Gives it a slot, if it has none; False where none is free."""
-        if self.laid is None or work.laid is self.laid:
+        if work.laid is self.laid:
+            return True
+        if self.laid is None:           # it had one for processes that are gone
+            work.laid = work.memory = work.slot = None
             return True
         assert self._memory is not None
         taken = self._memory.take()
