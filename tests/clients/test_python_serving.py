@@ -31,7 +31,7 @@ PROCESSES, SAMPLES = 8, 24
 
 import tureen
 from forked_processes import Forked, forked_after
-from tureen import finding, standby
+from tureen import finding, serving, standby
 from tureen.detached import Detached
 
 if not os.path.exists(TUREEN):
@@ -321,6 +321,29 @@ while os.path.exists(f"/proc/{{process}}"):
         until("it ends", lambda: not alive(self.pids[0]))
         with self.assertRaisesRegex(tureen.NoServer, "there is no such socket"):
             tureen.Loader(self.endpoint, timeout=0.5).samples
+
+    def test_stopped_while_it_is_started_again(self) -> None:
+        """What was started ends too."""
+        server, run = self.serve(), serving._Starting.run
+        self.kill_server()
+
+        def stopped_meanwhile(starting: Any) -> Any:
+            found = run(starting)
+            self.pids.append(found.process)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")             # it takes that one for a stranger's
+                server.stop()
+            return found
+        with mock.patch.object(serving._Starting, "run", stopped_meanwhile):
+            standby._known[self.endpoint].start(PATIENCE)
+        until("it ends", lambda: not alive(self.pids[-1]))
+        self.assertIsNone(server.process)
+
+    def test_a_number_that_is_another_processs_by_now(self) -> None:
+        server = tureen.Server(self.endpoint, os.getpid(), "the log")
+        with mock.patch("os.kill") as kill:
+            server.stop()
+        kill.assert_not_called()
 
     def test_one_of_an_operator_is_not_started(self) -> None:
         """It does not end when it is idle: what has started it starts it again."""
@@ -662,7 +685,7 @@ class NoServer(Case):
         self.check(self.endpoint, "nothing listens at it: its server has died")
         #  A lock without a socket: reading its data sets.
         os.unlink(path)
-        with mock.patch("tureen.finding._lives", lambda process: process == 4711):
+        with mock.patch("tureen.finding.lives", lambda process: process == 4711):
             Path(path + ".lock").write_text("4711\n")
             self.check(self.endpoint, "process 4711 has locked it and does not listen yet", waits=True)
         self.check(self.endpoint, "there is no such socket")

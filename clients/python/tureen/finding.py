@@ -138,7 +138,7 @@ def starting(endpoint: str) -> Optional[NoServer]:
     died and is started again; None: there is none."""
     if not endpoint.startswith("ipc://") or listens(endpoint):
         return None
-    process, parent = (number if _lives(number) else None for number in _in_lock(endpoint[len("ipc://"):]))
+    process, parent = (number if lives(number) else None for number in _in_lock(endpoint[len("ipc://"):]))
     if process is not None:
         return NoServer(f"the server is starting: process {process} has locked {endpoint} and does not "
                         "listen yet")
@@ -155,7 +155,7 @@ def server_process(endpoint: str) -> Optional[int]:
 def lock_holder(path: str) -> Optional[int]:
     """The process that the lock file of a socket names, if there is one and it lives."""
     process, _ = _in_lock(path)
-    return process if _lives(process) else None
+    return process if lives(process) else None
 
 
 def _in_lock(path: str) -> Tuple[int, int]:
@@ -168,8 +168,8 @@ def _in_lock(path: str) -> Tuple[int, int]:
     return process, parent
 
 
-def _lives(process: int) -> bool:
-    #  A lock file may be a dead server's, or another container's: the number may be any process's here.
+def lives(process: int) -> bool:
+    """Whether it is a server: its number may be any process's by now, or in another container."""
     if process <= 0:
         return False
     try:

@@ -16,6 +16,7 @@
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -150,11 +151,8 @@ class Server:
                               RuntimeWarning, 2)
             standby.forget(self.endpoint)
             names.forget(self.endpoint)
-            try:
-                os.kill(process, signal.SIGTERM)
-            except ProcessLookupError:
-                if finding.listens(self.endpoint):
-                    self.log = None         # it had died, and another process has started this one
+            if not _end(process) and finding.listens(self.endpoint):
+                self.log = None             # it had died, and another process has started this one
         if self.log is None:
             warnings.warn(f"another process has started the server at {self.endpoint}, which goes on: it "
                           f"ends by itself when it is idle, or by `{how_to_stop(self.endpoint)}`",
@@ -333,6 +331,15 @@ def _warn_of_settings(endpoint: str, asked: Sequence[Tuple[str, str]]) -> None:
                       "another", RuntimeWarning, 3)
 
 
+def _end(process: int) -> bool:
+    """Tells a server to end.  False: it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        if finding.lives(process):
+            os.kill(process, signal.SIGTERM)
+            return True
+    return False
+
+
 class _Command(NamedTuple):
     """How a server is started."""
     words: List[str]                    # behind the executable
@@ -357,7 +364,9 @@ def _stand_by(starting: _Starting, server: Server) -> None:
     def start(timeout_s: float) -> Optional[int]:
         again = _Starting(endpoint, _lost(endpoint), _restart(endpoint), timeout_s, must=())
         found = again.run()
-        if found.process is not None or again.process != standby.process(endpoint):
+        if found.process is not None and not standby.knows(endpoint):
+            _end(found.process)             # Server.stop came meanwhile
+        elif found.process is not None or again.process != standby.process(endpoint):
             for known in _returned[endpoint]:
                 known.process, known.log = found.process, found.log
         standby.settled(endpoint, again.process)
