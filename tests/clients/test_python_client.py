@@ -549,12 +549,13 @@ class Ring(Delivery, Tidy):
     def test_interrupted_batch_comes_again(self) -> None:
         """Ctrl-C within next(): nothing is lost, and no slot."""
         server = self.server()
-        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        iterator = iter(loader)
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
         places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.position.JobPosition.note",
-                  "tureen.slots.Slots.is_lent"]
+                  "tureen.slots.Slots.is_lent", "tureen.iterator.Batch.__len__"]
         for sequence in range(30):
             for place in places:
                 with mock.patch(place, interrupt), self.assertRaises(KeyboardInterrupt):
@@ -564,6 +565,8 @@ class Ring(Delivery, Tidy):
             self.assert_intact(batch)
             del batch
         until(lambda: server.job().released == 30 and server.job().kept == 0)
+        stats = loader.stats()
+        self.assertEqual((stats["batches"], stats["samples"]), (30, 30 * 8 - 2 * 4))
 
     def test_interrupts_while_it_waits(self) -> None:
         """Signals that raise, many of them, around the moment at which a batch comes."""

@@ -191,10 +191,12 @@ class BatchIterator:
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
         if isinstance(self._given, TrainedPosition):
             self._given.show(batch)
+        samples = 0 if batch.padding else len(batch)
+        #  No call is between these: an interrupt comes before all of them, or takes the batch with it.
         self._stats.batches += 1
-        self._stats.samples += 0 if batch.padding else len(batch)
+        self._stats.samples += samples
         self._made = None
-        self._pending.clear()           # last, for an interrupt from here on takes the batch with it
+        self._pending.clear()
         return given
 
     @staticmethod
