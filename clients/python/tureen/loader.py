@@ -90,14 +90,11 @@ class Loader(Owned):
     rejoin      seconds to look for a server that is gone, and continue there; 0: not at all, math.inf: until
                 it is back.  So too if a server ends during the first join, or is still starting (ipc)
     rank, world_size    so many processes take one job together, each a loader with the same arguments and the
-                        same `job`
-                name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process
-                alone
+                same `job`, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a
+                process alone
     key         for a server on tcp:// that admits only clients with a key that it knows: the path of this
                 client's certificate, made with `tureen key new`; PATH_secret is beside it.  None or "":
                 $TUREEN_KEY, else the server is open.  At ipc:// the user counts, and no key is read
-                certificate, which `tureen key new` made; PATH_secret is beside it.  None or "": $TUREEN_KEY,
-                else the server is open.  At ipc:// the user counts, and no key is read
     server_key  with it, the server's public key, which its log names, or the path of its public certificate.
                 None or "": $TUREEN_SERVER_KEY
     on_bad      what a sample of this job's data does that cannot be read.  "drop": it is left out, with an
