@@ -404,10 +404,11 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
         return;
     if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
-    //  What came before was kept for the former last pass, or not, by another chance than what comes now.
-    uint64_t last = plan->last;
     s_plan_anew (self, plan, true);
-    plan->mixed = plan->last == last? last: plan->first;
+    //  Not the last pass too, though what came before was kept for it by another chance: the next epoch
+    //  hardly knows of that (docs/randomness.md), and drawing that pass alone costs a seventh of the
+    //  preparations.
+    plan->mixed = plan->first;
 }
 
 //  The epoch before tells of the rest of the pass that it ended in where it was not walked as planned: what
