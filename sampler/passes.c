@@ -353,9 +353,11 @@ s_takes (passes_t *self, const plan_t *plan, uint64_t pass, uint32_t id, double 
         return false;
     if (is_whole && is_next)
         return true;
-    uint32_t age = history_age (plan->history, id);
-    double first = age >= plan->planned_age && age < HISTORY_AGES? plan->take: plan->take_else;
-    double chance = is_whole? 1 / (double) (plan->last - pass): first;
+    double chance = 1 / (double) (plan->last - pass);
+    if (!is_whole) {
+        uint32_t age = history_age (plan->history, id);
+        chance = age >= plan->planned_age && age < HISTORY_AGES? plan->take: plan->take_else;
+    }
     return chance >= 1 || s_falls (self, COIN_TAKE, pass, id, chance * fewer);
 }
 
@@ -366,14 +368,15 @@ s_tell (const plan_t *plan, uint32_t id, int change)
         plan->skip (plan->context, id, change);
 }
 
-//  In mid-epoch.  goes_on: the walk may go on in the pass that the epoch began in.
+//  Plans the rest of an epoch.  may_have_tail: while the job is in the pass that the epoch began in, that one
+//  has the samples that the job drew there before.
 static void
-s_plan_anew (passes_t *self, plan_t *plan, bool goes_on)
+s_plan_anew (passes_t *self, plan_t *plan, bool may_have_tail)
 {
     s_tell (plan, PASSES_ALL, -1);
     s_measure_pace (plan);
     s_catch_up (self, plan);
-    s_plan (self, plan, goes_on && plan->cursor / self->sample_count == plan->first);
+    s_plan (self, plan, may_have_tail && plan->cursor / self->sample_count == plan->first);
     s_tell (plan, PASSES_ALL, +1);
 }
 
@@ -405,9 +408,9 @@ s_plan_anew_if_off (passes_t *self, plan_t *plan)
     if (fabs (end - (double) plan->end) < (double) (plan->size / OFF_PART + OFF_LEAST) * pace)
         return;
     s_plan_anew (self, plan, true);
-    //  Not the last pass too, though what came before was kept for it by another chance: the next epoch
-    //  hardly knows of that (docs/randomness.md), and drawing that pass alone costs a seventh of the
-    //  preparations.
+    //  Where the last pass stays the same, what came before the new plan was kept for it by another chance.
+    //  The next epoch hardly knows of that (docs/randomness.md), and drawing that pass alone, too, takes up
+    //  to a seventh more preparations.
     plan->mixed = plan->first;
 }
 

@@ -17,8 +17,9 @@
  *      pass.  For a sample that the job took in this very pass, at the end of the epoch before, its place
  *      has gone: it is drawn *alone*, at a random time, if it is due.  All that is known of another sample
  *      is that it was not: so those that have a place here are taken with the probability that makes up for
- *      those that have none.  Of a sample that came before the plan of that epoch's end was
- *      made, or on another node, not even that is known: it has a place here as often as any.
+ *      those that have none.  Of a sample that came before the plan
+ *      of that epoch's end was made, or on another node, not even that is known: it has a place here as often
+ *      as any.
  *    - *Whole*: the rest, in each of them with the same probability.
  *  Where the epoch has no whole pass, all that is not kept and has no place left in the first one is drawn
  *  alone.  Where it is shorter than a pass, so is in the last one what has no place in the epoch.

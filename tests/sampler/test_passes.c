@@ -475,18 +475,30 @@ s_note (void *context, size_t index, uint32_t id)
         orders->positions [index] [job->epoch] [id] = job->drawn - 1;
 }
 
+//  Of samples by their tenths in two epochs; *samples_p, which may be NULL: how many they are.
+static double
+s_phi2_of_table (const double table [100], double *samples_p)
+{
+    double samples = 0, squares = 0;
+    for (size_t cell = 0; cell < 100; cell++) {
+        samples += table [cell];
+        squares += table [cell] * table [cell];
+    }
+    if (samples_p)
+        *samples_p = samples;
+    return (squares * 100 / samples - samples - HISTORY_FREEDOM) / samples;
+}
+
 static double
 s_phi2_of_pair (const orders_t *orders, size_t index, uint32_t one, uint32_t other)
 {
     const job_t *job = &orders->world->jobs [index];
-    double table [100] = { 0 }, chi_square = 0, expected = job->size / 100.0;
+    double table [100] = { 0 };
     for (uint32_t id = 0; id < orders->world->samples; id++)
         if (job->has [id])
             table [orders->positions [index] [one] [id] * 10 / job->size * 10
                 + orders->positions [index] [other] [id] * 10 / job->size]++;
-    for (int cell = 0; cell < 100; cell++)
-        chi_square += (table [cell] - expected) * (table [cell] - expected) / expected;
-    return (chi_square - HISTORY_FREEDOM) / job->size;
+    return s_phi2_of_table (table, NULL);
 }
 
 static double
@@ -648,6 +660,17 @@ s_ends (passes_t *passes, walker_t *walker, uint32_t job)
     return true;
 }
 
+static void
+s_end_walkers (passes_t **passes_p, walker_t *walkers, uint32_t count)
+{
+    for (uint32_t job = 0; job < count; job++) {
+        passes_leave (*passes_p, job);
+        history_destroy (&walkers [job].history);
+    }
+    free (walkers);
+    passes_destroy (passes_p);
+}
+
 static roaring_bitmap_t *
 s_half (random_t *random)
 {
@@ -702,12 +725,7 @@ test_a_long_pause (void **state)
             memcpy (walker->before, walker->drawn, sizeof walker->drawn);
             walker->count = walker->placed = 0;
         }
-    for (uint32_t job = 0; job < WALKERS; job++) {
-        passes_leave (passes, job);
-        history_destroy (&walkers [job].history);
-    }
-    free (walkers);
-    passes_destroy (&passes);
+    s_end_walkers (&passes, walkers, WALKERS);
 }
 
 //  A draw; and of what the job could take in place of the sample that is picked, as a tier would: what suits
@@ -847,12 +865,7 @@ s_resume (const interruption_t *interruption, uint64_t run, double tables [3] [1
             memcpy (walker->before, walker->drawn, sizeof walker->drawn);
             walker->count = 0;
         }
-    for (uint32_t job = 0; job < COMPANY; job++) {
-        passes_leave (passes, job);
-        history_destroy (&walkers [job].history);
-    }
-    free (walkers);
-    passes_destroy (&passes);
+    s_end_walkers (&passes, walkers, COMPANY);
 }
 
 //  Wherever a job was interrupted, the epochs about that know nothing of when its samples came in each other.
@@ -869,12 +882,7 @@ test_fresh_after_a_resumed_epoch (void **state)
         for (uint64_t run = 0; run < RESUMES; run++)
             s_resume (&interruptions [each], run, tables);
         for (size_t pair = interruptions [each].comes == HERE? 0: 1; pair < 3; pair++) {
-            double samples = 0, squares = 0;
-            for (size_t cell = 0; cell < 100; cell++) {
-                samples += tables [pair] [cell];
-                squares += tables [pair] [cell] * tables [pair] [cell];
-            }
-            double phi2 = (squares * 100 / samples - samples - HISTORY_FREEDOM) / samples;
+            double samples, phi2 = s_phi2_of_table (tables [pair], &samples);
             print_message ("interrupted at %.1f%s, epochs %d and %d: phi2 %.5f\n", interruptions [each].part,
                 interruptions [each].comes == HERE? " here": "", (int) pair - 1, (int) pair, phi2);
             assert_true (phi2 < 0.001 + 5 * 12.7 / samples);

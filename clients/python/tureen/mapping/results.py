@@ -139,7 +139,7 @@ class Results:
         """Gives it a slot, if it has none; False where none is free."""
         if work.laid is self.laid:
             return True
-        if self.laid is None:           # it had one for processes that are gone
+        if self.laid is None:           # a slot of this work was of processes that are gone
             work.laid = work.memory = work.slot = None
             return True
         assert self._memory is not None
