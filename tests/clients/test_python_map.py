@@ -32,6 +32,7 @@ import tureen
 from fake_server import pattern
 from forked_processes import forked_after
 from tureen.mapping.causes import text_of
+from tureen.mapping.mapper import Mapper
 from tureen.mapping.memory import new_shared
 from tureen.mapping.pool import Pool
 
@@ -425,14 +426,23 @@ class Maps(Either):
                 loader.close()
 
     def test_a_client_that_cannot_go_on_with_half_a_batch(self: Any) -> None:
-        """Its processes end, with the first sample done; asked again, new ones do all of the batch."""
+        """Its processes end, with the first sample done, while `next` waits (before that, new ones are
+        started without a word); asked again, new ones do all of the batch."""
         server, hand, calls = self.fake(), Pool._hand, itertools.count()
+        ready, waits = Mapper._ready_pool, threading.Event()
+
+        def asked(mapper: Mapper) -> Pool:
+            pool = ready(mapper)
+            waits.set()
+            return pool
 
         def fails_once(*how: Any) -> None:
             if next(calls) == 1:
+                self.assertTrue(waits.wait(PATIENCE_S))
                 raise OSError(errno.ENOMEM, "no memory")
             hand(*how)
-        with loading(server, batch_size=8, epochs=1, map=written, map_workers=1) as loader:
+        with mock.patch.object(Mapper, "_ready_pool", asked), \
+                loading(server, batch_size=8, epochs=1, map=written, map_workers=1) as loader:
             seen: List[int] = []
             with mock.patch.object(Pool, "_hand", fails_once):
                 iterator = iter(loader)
