@@ -226,13 +226,13 @@ typedef struct {
 static void
 s_round (store_t *store, const uint32_t *jobs, uint32_t count, uint32_t all)
 {
-    bool follow = sampler_follows (store->sampler, jobs [0]);
     sampler_offer_t offer;
     sampler_round_begin (store->sampler, jobs, count);
     while (sampler_offer (store->sampler, &offer)) {
         uint32_t job = offer.jobs [0], id = sampler_pick (store->sampler);
         sampler_commit (store->sampler, id);
-        if (follow)
+        //  Of a group some may follow while others draw along common passes.
+        if (sampler_follows (store->sampler, job))
             s_serve (store, job, id, all);
     }
     for (uint32_t place = 0; place < count; place++)
