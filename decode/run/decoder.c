@@ -375,12 +375,31 @@ s_check_size (shared_t *self, uint32_t height, uint32_t width)
     return DECODER_OK;
 }
 
+uint32_t
+decoder_picture_kind (const pipeline_t *pipeline, size_t file)
+{
+    enum { MASK = 1, WIDE = 2, ORIENTATION = 4 };
+    _Static_assert ((int) DECODER_PICTURE_SLACK == (int) SCRATCH_SLACK, "vectors may touch so much");
+    const plan_t *plan = pipeline_plan (pipeline);
+    const decode_request_t *decode = &plan->operations [0].decode;
+    if (file >= decode->image_count || !decode->exact)
+        return DECODER_NO_PICTURE;
+    const plan_plane_t *plane = s_plane (plan, file, 0);
+    return (plane->is_mask? MASK: 0) | (plane->channels == IMAGE_WIDE? WIDE: 0)
+        | (decode->orientation? ORIENTATION: 0);
+}
+
 static decoder_status_t
 s_open (shared_t *self)
 {
     image_reader_t **reader = &self->decoder->readers [self->file];
     const decoder_file_t *file = &self->sample->files [self->file];
     const plan_plane_t *plane = s_plane (self->plan, self->file, 0);
+    if (file->picture) {
+        assert (file->picture->channels == plane->channels);
+        self->decoder->has_clipped |= file->picture->is_clipped;
+        return s_check_size (self, file->picture->height, file->picture->width);
+    }
     image_reader_options_t options = {
         .is_mask = plane->is_mask, .is_wide = plane->is_mask && plane->channels == IMAGE_WIDE,
         .is_field = self->plan->operations [0].decode.fields [self->file] > 0,
@@ -402,7 +421,48 @@ s_open (shared_t *self)
     return status? status: s_check_size (self, height, width);
 }
 
-//  Decodes what the field's views need.
+//  Of a whole picture.
+static image_pixels_t
+s_part_of (const decoder_picture_t *picture, const image_request_t *request)
+{
+    assert (request->least_height == 0);
+    image_t image = { picture->pixels, image_bytes (1, picture->width, picture->channels), picture->height,
+        picture->width, picture->channels };
+    return (image_pixels_t) { .image = image_part (&image, &request->box), .height = request->box.height,
+        .width = request->box.width };
+}
+
+static decoder_status_t
+s_decode (shared_t *self, const image_request_t *request, image_pixels_t *pixels)
+{
+    return s_status (image_reader_read (self->decoder->readers [self->file], request, pixels, self->error,
+        self->error_bytes));
+}
+
+//  All of it, if the sample's owner has room for that.
+static decoder_status_t
+s_decode_file (shared_t *self, const image_request_t *request, image_pixels_t *pixels)
+{
+    const decoder_sample_t *sample = self->sample;
+    const plan_plane_t *plane = s_plane (self->plan, self->file, 0);
+    bool is_own = self->plan->operations [0].decode.fields [self->file] == 0 && !plane->is_mask;
+    decoder_picture_t picture = { .height = self->height, .width = self->width,
+        .channels = plane->channels, .is_clipped = is_own && self->decoder->has_clipped };
+    bool is_asked = sample->room && decoder_picture_kind (self->pipeline, self->file) != DECODER_NO_PICTURE;
+    uint8_t *room = is_asked? sample->room (sample->context, self->file, &picture): NULL;
+    image_request_t all = { .box = { .height = picture.height, .width = picture.width } };
+    decoder_status_t status = s_decode (self, room? &all: request, pixels);
+    if (status || !room)
+        return status;
+    size_t row_bytes = image_bytes (1, picture.width, picture.channels);
+    for (uint32_t row = 0; row < picture.height; row++)
+        memcpy (room + row * row_bytes, image_at (&pixels->image, row, 0), row_bytes);
+    picture.pixels = room;
+    *pixels = s_part_of (&picture, request);
+    return status;
+}
+
+//  Finds the pixels that the field's views need.
 static decoder_status_t
 s_read (shared_t *self, field_t *field)
 {
@@ -411,9 +471,12 @@ s_read (shared_t *self, field_t *field)
     if (status)
         return status;
     image_request_t request = picture_request (&need);
+    const decoder_picture_t *picture = self->sample->files [self->file].picture;
     image_pixels_t pixels;
-    status = s_status (image_reader_read (self->decoder->readers [self->file], &request, &pixels,
-        self->error, self->error_bytes));
+    if (picture)
+        pixels = s_part_of (picture, &request);
+    else
+        status = s_decode_file (self, &request, &pixels);
     size_t bytes = status? 0: image_bytes (pixels.image.height, pixels.image.width, pixels.image.channels);
     if (bytes > self->decoder->read_bytes)
         self->decoder->read_bytes = bytes;
@@ -557,7 +620,8 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     decoder_status_t status = s_shared_images (&shared);
     if (!status)
         status = s_shared_tensors (&shared);
-    self->has_read = shared.plan->operations [0].decode.image_count && status == DECODER_OK;
+    self->has_read = shared.plan->operations [0].decode.image_count && status == DECODER_OK
+        && !sample->files [0].picture;
     if (status && file_p)
         *file_p = shared.file;
     return status;

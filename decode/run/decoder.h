@@ -25,10 +25,22 @@ typedef enum {
     DECODER_ABANDONED           //  decoder_watch's flag was set meanwhile
 } decoder_status_t;
 
+//  All of an image, as its file is read, before any operation; rows without gaps.
+enum { DECODER_PICTURE_SLACK = 64 };
+typedef struct {
+    const uint8_t *pixels;      //  so many bytes behind them can be read too
+    uint32_t height;
+    uint32_t width;
+    uint32_t channels;
+    bool is_clipped;            //  decoder_clipped of its sample
+} decoder_picture_t;
+
 //  One file of a sample, lent for the call.
 typedef struct {
     const uint8_t *bytes;
     size_t size;
+    const decoder_picture_t *picture;   //  of decoder_picture_kind: it was decoded before, and its bytes are
+                                        //  not looked at; NULL: it was not
     const uint8_t *rows;        //  of a JPEG: what image_reader_rows gave of it; lent
     size_t rows_bytes;          //  0: not known
 } decoder_file_t;
@@ -37,6 +49,11 @@ typedef struct {
 typedef struct {
     const decoder_file_t *files;
     uint32_t warnings_max;      //  libjpeg warnings beyond which it is bad; UINT32_MAX: none are too many
+    //  Asked for each file that is decoded, of decoder_picture_kind: memory for all of its pixels, which are
+    //  there when decoder_shared has gone well; or NULL, and only what is needed is decoded.  picture has no
+    //  pixels.  NULL: not asked.
+    uint8_t *(*room) (void *context, size_t file, const decoder_picture_t *picture);
+    void *context;
 } decoder_sample_t;
 
 //  NULL with errno ENOMEM.
@@ -58,8 +75,14 @@ void decoder_watch (decoder_t *self, const atomic_bool *abandoned);
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 
+//  How a file is read: pipelines of the same kind, below DECODER_PICTURE_KINDS, read the same picture of it,
+//  and make of that, bit for bit, what they make of its bytes.  DECODER_NO_PICTURE: it is no image, or it is
+//  decoded at a scale that depends on the crop.
+enum { DECODER_PICTURE_KINDS = 8, DECODER_NO_PICTURE = DECODER_PICTURE_KINDS };
+uint32_t decoder_picture_kind (const pipeline_t *pipeline, size_t file);
+
 //  After decoder_shared that went well: image_reader_learned of the first file; 0 bytes where the pipeline
-//  makes no images.
+//  makes no images, or the first file came as a picture.
 size_t decoder_learned (decoder_t *self, const uint8_t **rows_p);
 
 //  After decoder_shared that went well: whether the sample's own image has 16 bits of grey, of which values

@@ -7,6 +7,7 @@
 #include "pipelines.h"
 #include "made_jpeg.h"
 #include "decoder.h"
+#include "from_pictures.h"
 #include "image_reader.h"
 #include "keyed_random.h"
 #include "plan.h"
@@ -66,6 +67,8 @@ s_run_files (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_true (status == DECODER_OK || status == DECODER_BAD || status == DECODER_UNSUITABLE);
     assert_int_equal (status != DECODER_OK, *error != 0);
+    if (status == DECODER_OK)
+        from_pictures_compare (decoder, pipeline, key, &copy);
     for (size_t file = 0; file < count; file++)
         free (bytes [file]);
     return status;
@@ -598,6 +601,52 @@ test_key_decides (void **state)
     decoder_destroy (&decoder);
 }
 
+//  All kinds of files, read as images, as masks and with the orientation applied.
+static void
+test_pictures (void **state)
+{
+    (void) state;
+    static const char *const pngs [] = { "grey_keyed", "keyed", "l", "la", "one", "orientation", "palette",
+        "palette4", "rgb", "rgba", "sixteen", "transparent" };
+    static const pipeline_source_t fields = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
+    static const struct { const char *text; const pipeline_source_t *source; bool is_exact; } cases [] = {
+        { "[{'op':'random_resized_crop','size':32,'share':true},{'op':'flip'}]", NULL, true },
+        { "[{'op':'decode','orientation':true},{'op':'random_resized_crop','size':[9,31],'share':true}]", NULL, true },
+        { "[{'op':'decode','exact':false},{'op':'random_resized_crop','size':8,'share':true}]", NULL, false },
+        { "[{'op':'decode','fields':['image','mask']},{'op':'random_resized_crop','size':8,'share':true}]",
+            &fields, true },
+        { "[{'op':'decode','fields':['image',{'field':'mask','as':'mask','dtype':'uint16'}]},"
+            "{'op':'random_resized_crop','size':8,'share':true}]", &fields, true }
+    };
+    static file_t file;
+    _Alignas (64) static uint8_t version [32 * 32 * 3 + 64];
+    char error [ERROR_BYTES];
+    size_t kept = 0, files = NAMES + sizeof pngs / sizeof *pngs;
+    decoder_t *decoder = decoder_new ();
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        const pipeline_t *pipeline;
+        if (pipeline_try_on (&pipeline, cases [index].text, cases [index].source, NULL, 0, error))
+            fail_msg ("%s: %s", cases [index].text, error);
+        assert_int_equal (decoder_picture_kind (pipeline, 0) != DECODER_NO_PICTURE, cases [index].is_exact);
+        for (size_t at = 0; at < files; at++) {
+            s_load (&file, at < NAMES? s_names [at]: pngs [at - NAMES], at < NAMES? "jpg": "png");
+            decoder_file_t both [] = { { .bytes = file.bytes, .size = file.size },
+                { .bytes = file.bytes, .size = file.size } };
+            decoder_sample_t sample = { .files = both, .warnings_max = UINT32_MAX };
+            for (uint64_t seed = 0; seed < 3; seed++) {
+                pipeline_key_t key = { .seed = seed, .id = at };
+                if (decoder_shared (decoder, pipeline, &key, &sample, version, NULL, error, sizeof error)
+                ==  DECODER_OK)
+                    kept += from_pictures_compare (decoder, pipeline, &key, &sample);
+            }
+        }
+        pipeline_destroy (&pipeline);
+    }
+    //  The two kinds of images, and masks of some.
+    assert_true (kept > 3 * 2 * files);
+    decoder_destroy (&decoder);
+}
+
 //  Each view draws for itself, in either stage; what is not random is the same in all.
 static void
 test_views_differ (void **state)
@@ -782,7 +831,7 @@ main (void)
         cmocka_unit_test (test_audio),
         cmocka_unit_test (test_bad_file_or_unsuitable_pipeline),
         cmocka_unit_test (test_formats),
-        cmocka_unit_test (test_key_decides),
+        cmocka_unit_test (test_key_decides), cmocka_unit_test (test_pictures),
         cmocka_unit_test (test_views_differ), cmocka_unit_test (test_boxes_of_views),
         cmocka_unit_test (test_abandoned),
         cmocka_unit_test (test_steady_memory),

@@ -2,6 +2,7 @@
  *  (stage_model.h); where the share point is makes no difference; what is decoded and computed is no more
  *  than what is needed.
  */
+#include "from_pictures.h"
 #include "pipelines.h"
 #include "list_operations.h"
 #include "made_jpeg.h"
@@ -141,6 +142,9 @@ s_shared (decoder_t *decoder, const made_t *made, const pipeline_key_t *key, con
         error, ERROR_BYTES);
     assert_int_equal (status == DECODER_OK, *error == 0);
     assert_int_equal (status == DECODER_OK, file == SIZE_MAX);
+    if (status == DECODER_OK)
+        assert_int_equal (from_pictures_compare (decoder, made->pipeline, key, &files),
+            decoder_picture_kind (made->pipeline, 0) == DECODER_NO_PICTURE? 0: sample->count);
     return status;
 }
 
