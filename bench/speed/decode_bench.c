@@ -151,7 +151,8 @@ static void
 s_with_rows (const thread_t *self, const pipeline_t *pipeline, size_t index)
 {
     const photo_t *photo = &self->bench->photos [index];
-    decoder_file_t file = { photo->file.bytes, photo->file.size, photo->rows, photo->rows_bytes };
+    decoder_file_t file = { .bytes = photo->file.bytes, .size = photo->file.size, .rows = photo->rows,
+        .rows_bytes = photo->rows_bytes };
     s_shared_file (self, self->decoder, pipeline, index, &file);
 }
 

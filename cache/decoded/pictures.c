@@ -8,6 +8,7 @@
 enum {
     PICTURES_MAGIC = 0x70696374,
     CHUNK_BYTES = 32 * 1024 * 1024,
+    LEFT_PART = 4,                      //  of the memory that is left, at most one of so many
     PAGE = 4096,
     ALIGNMENT = 64
 };
@@ -139,20 +140,14 @@ s_idle (const pictures_t *self, int64_t idle_ms)
     return idle && self->now_ms - idle->asked_ms >= idle_ms? idle: NULL;
 }
 
-static void
-s_shed (pictures_t *self)
-{
-    table_t *table;
-    while (self->memory - self->leaving > self->limit && (table = s_idle (self, 0)))
-        s_drop (self, table);
-}
-
 void
 pictures_set_limit (pictures_t *self, uint64_t bytes)
 {
     pthread_mutex_lock (&self->lock);
     self->limit = bytes;
-    s_shed (self);
+    table_t *table;
+    while (self->memory - self->leaving > self->limit && (table = s_idle (self, 0)))
+        s_drop (self, table);
     pthread_mutex_unlock (&self->lock);
 }
 
@@ -310,11 +305,14 @@ s_add_chunk (pictures_t *self, table_t *table, size_t room)
     uint64_t left = self->memory < self->limit? (self->limit - self->memory) / PAGE * PAGE: 0;
     if (left < least)
         return false;
-    size_t bytes = left < CHUNK_BYTES? (size_t) left: CHUNK_BYTES;
+    //  Not all that is left: another kind may want some.
+    size_t bytes = left / LEFT_PART < CHUNK_BYTES? (size_t) (left / LEFT_PART / PAGE * PAGE): CHUNK_BYTES;
     bytes = bytes > least? bytes: least;
     chunk_t *chunk = mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (chunk == MAP_FAILED)
         return false;
+    //  Fewer faults while they are filled; that the system may not do it changes nothing else.
+    madvise (chunk, bytes, MADV_HUGEPAGE);
     *chunk = (chunk_t) { .older = table->newest, .table = table, .pictures = self, .bytes = bytes,
         .used = sizeof *chunk };
     table->newest = chunk;

@@ -1,16 +1,16 @@
-/*  pictures -- decoded pictures that stay in memory: a sample whose picture is here costs neither a read of its
+/*  pictures -- decoded pictures that stay in memory: a sample with a picture here costs neither a read of its
  *  file nor decoding, whatever crop a job takes of it.
  *
  *  A picture is all pixels of a file, before any operation.  It is kept when its sample is prepared a second
  *  time: decoding all of it costs half as much again as decoding a crop, and a sample that is prepared once
- *  and never again should not pay that.  Pictures stay until their data set goes, or the limit falls.  Nothing
- *  is evicted for something newer, as with pins (pins.h), but that kinds of picture for which nothing has
+ *  and never again should not pay that.  Pictures stay until their data set goes, or the limit falls.  As
+ *  with pins (pins.h) nothing is evicted for something newer; but kinds of pictures for which nothing has
  *  asked for PICTURES_IDLE_MS give way to others.
  *
  *  No draw looks at a picture, so orders are the same with pictures and without.
  *
- *  Pictures lie in *chunks*, mappings of up to 32 MiB, each of one kind of one data set, which leave as a whole,
- *  the newest first.  A picture that is lent when its chunk leaves stays until it is released.
+ *  Pictures lie in *chunks*, mappings of up to 32 MiB, each of one kind of one data set, which leave as a
+ *  whole, the newest first.  A picture that is lent when its chunk leaves stays until it is released.
  *
  *  failure modes:  none to the caller: what finds no memory is not kept.
  *  Any thread.  Pixels are read and written outside the lock.

@@ -432,13 +432,6 @@ s_part_of (const decoder_picture_t *picture, const image_request_t *request)
         .width = request->box.width };
 }
 
-static decoder_status_t
-s_decode (shared_t *self, const image_request_t *request, image_pixels_t *pixels)
-{
-    return s_status (image_reader_read (self->decoder->readers [self->file], request, pixels, self->error,
-        self->error_bytes));
-}
-
 //  All of it, if the sample's owner has room for that.
 static decoder_status_t
 s_decode_file (shared_t *self, const image_request_t *request, image_pixels_t *pixels)
@@ -451,7 +444,8 @@ s_decode_file (shared_t *self, const image_request_t *request, image_pixels_t *p
     bool is_asked = sample->room && decoder_picture_kind (self->pipeline, self->file) != DECODER_NO_PICTURE;
     uint8_t *room = is_asked? sample->room (sample->context, self->file, &picture): NULL;
     image_request_t all = { .box = { .height = picture.height, .width = picture.width } };
-    decoder_status_t status = s_decode (self, room? &all: request, pixels);
+    decoder_status_t status = s_status (image_reader_read (self->decoder->readers [self->file],
+        room? &all: request, pixels, self->error, self->error_bytes));
     if (status || !room)
         return status;
     size_t row_bytes = image_bytes (1, picture.width, picture.channels);

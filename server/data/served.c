@@ -610,14 +610,28 @@ s_give_to_broker (served_sets_t *self, served_t *served, FILE *out, char **error
     return true;
 }
 
+void
+served_divide (served_sets_t *self)
+{
+    uint64_t pins_most = 0;
+    for (size_t index = 0; index < self->count; index++)
+        pins_most += self->all [index]->pins_bytes;
+    self->parts->pictures = memory_parts_pictures (self->parts, pins_most);
+    pictures_set_limit (self->pictures, self->parts->pictures);
+    pins_set_limit (self->pins, self->parts->pins_now);
+}
+
 static void
 s_pin (const served_sets_t *self, served_t *served)
 {
     if (self->pins && served->bytes == 0)
         s_measure (served);             //  it was added
-    //  Without memory for the table nothing is pinned.
+    //  Without memory for the tables nothing is kept.
     if (served->bytes > 0)
         served->source.pins = pins_data_new (self->pins, served->bytes, served->pins_bytes);
+    if (self->pictures && !served->source.pictures)
+        served->source.pictures = pictures_data_new (self->pictures,
+            catalogue_samples (served->source.catalogue), DATASET_SOURCE_PICTURE_KINDS);
 }
 
 static bool
@@ -630,6 +644,8 @@ s_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
     s_pin (self, served);               //  before the cluster knows of it
     bool good = served->source.pack || s_place_folder (self, served, error_p);
     self->all [self->count++] = served;
+    if (self->pins)
+        served_divide (self);
     good = good && s_open_devices (self, served, before, error_p)
         && s_give_to_broker (self, served, out, error_p);
     if (good || served->dataset)
@@ -639,6 +655,8 @@ s_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
     else
     if (!good) {
         self->count--;
+        if (self->pins)
+            served_divide (self);
         s_close_devices (self);
     }
     return good;
@@ -646,7 +664,7 @@ s_place (served_sets_t *self, served_t **served_p, FILE *out, char **error_p)
 
 //  Pins are of the copy then; those of files may be in use.
 static void
-s_pin_copy (const served_sets_t *self, served_t *served)
+s_pin_copy (served_sets_t *self, served_t *served)
 {
     served->bytes = served->pins_bytes = 0;
     served->source.old_pins = served->source.pins;
@@ -654,6 +672,8 @@ s_pin_copy (const served_sets_t *self, served_t *served)
     if (served->source.old_pins)
         pins_data_retire (served->source.old_pins);
     s_pin (self, served);
+    if (self->pins)
+        served_divide (self);
 }
 
 bool
@@ -746,6 +766,9 @@ served_next_gone (served_sets_t *self)
         memmove (&self->all [at], &self->all [at + 1], (--self->count - at) * sizeof *self->all);
         served->dataset = NULL;
         jpeg_row_index_destroy (&served->source.rows);
+        pictures_data_destroy (&served->source.pictures);
+        if (self->pins)
+            served_divide (self);
         if (served->is_in_cluster && served->source.pins)
             pins_data_retire (served->source.pins);
         else
@@ -1058,6 +1081,7 @@ served_close (served_sets_t *self)
     free (self->gone);
     json_decref (self->changes);
     pins_destroy (&self->pins);
+    pictures_destroy (&self->pictures);
     block_cache_close (&self->blocks);
     *self = (served_sets_t) { .count = 0 };
 }
@@ -1086,6 +1110,7 @@ served_discard (served_t **self_p)
     jpeg_row_index_destroy (&source->rows);
     pins_data_destroy (&source->pins);
     pins_data_destroy (&source->old_pins);
+    pictures_data_destroy (&source->pictures);
     data_warnings_destroy (&source->warnings);
     pieces_forget_copy (source);
     catalogue_destroy (&source->catalogue);

@@ -22,6 +22,7 @@
 #include "dataset.h"
 #include "dataset_source.h"
 #include "device.h"
+#include "memory_parts.h"
 #include "options.h"
 #include "progress.h"
 #include "tasks.h"
@@ -67,7 +68,10 @@ typedef struct {
     progress_t progress;                //  of a data set that is being opened; set before served_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
     const customs_t *customs;           //  for pipelines on all of them; lent; NULL: none
-    pins_t *pins;                       //  of all data sets; taken; set before served_open; NULL: none
+    //  Of all data sets; set before served_open; NULL, all of them: without --memory.
+    pins_t *pins;                       //  taken, as the next
+    pictures_t *pictures;
+    memory_parts_t *parts;              //  lent
     served_t *begun [OPTIONS_DATASETS_MAX];     //  of the settings, by their places, until they are placed
     bool is_begun;
     json_t *changes;                    //  what an earlier process of this server had added and removed
@@ -90,6 +94,8 @@ bool served_measure (served_sets_t *self, const options_t *options, served_sizes
 //  as added are additions.h's.  Call served_close in either case, when no thread uses them any more.
 bool served_open (served_sets_t *self, broker_t *broker, const options_t *options);
 void served_close (served_sets_t *self);
+//  parts->pins_now, or what the data sets take, has changed: divides it between pins and decoded pictures.
+void served_divide (served_sets_t *self);
 //  The tenants of the settings are there: those of added data sets may use them.
 void served_allow (served_sets_t *self);
 //  Writes what was learned of the data since it was written last.  Before the end waits for threads: one that

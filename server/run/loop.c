@@ -151,20 +151,20 @@ s_look_at_block_cache (loop_t *self, int64_t now_ms)
 static void
 s_look_at_memory (loop_t *self, int64_t now_ms)
 {
-    if (!self->pins || (self->memory_ms && now_ms < self->memory_ms + MEMORY_MS))
+    memory_parts_t *parts = self->sets->parts;
+    if (!parts || (self->memory_ms && now_ms < self->memory_ms + MEMORY_MS))
         return;
     self->memory_ms = now_ms;
     uint64_t machine_bytes = machine_memory_bytes (""),
-        pins = memory_parts_pins_now (self->parts, machine_bytes);
-    if (pins == self->parts->pins_now)
+        pins = memory_parts_pins_now (parts, machine_bytes);
+    if (pins == parts->pins_now)
         return;
-    self->parts->pins_now = pins;
-    pins_set_limit (self->pins, pins);
+    parts->pins_now = pins;
+    served_divide (self->sets);
     log_event (self->log, LOG_LEVEL_NOTICE, "memory", LOG_FIELDS (LOG_NUMBER ("machine_bytes", machine_bytes),
         LOG_NUMBER ("pins_bytes", pins)),
-        "this process may use %llu bytes of memory now: pins have %llu of their %llu",
-        (unsigned long long) machine_bytes, (unsigned long long) pins,
-        (unsigned long long) self->parts->pins);
+        "this process may use %llu bytes of memory now: pins and decoded pictures have %llu of their %llu",
+        (unsigned long long) machine_bytes, (unsigned long long) pins, (unsigned long long) parts->pins);
 }
 
 //  Which operations have failed, or changed, since it looked last.

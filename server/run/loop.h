@@ -20,9 +20,8 @@
 #include "http_server.h"
 #include "log.h"
 #include "members.h"
-#include "memory_parts.h"
-#include "pins.h"
 #include "ring_server.h"
+#include "served.h"
 #include "service.h"
 #include "tasks.h"
 #include "tenants.h"
@@ -49,8 +48,7 @@ typedef struct {
     block_cache_t *block_cache;
     members_t *members;
     http_server_t *http_server;
-    pins_t *pins;                       //  of all data sets, and the parts of --memory, of which they are one
-    memory_parts_t *parts;
+    served_sets_t *sets;
     const char *const *viewers;         //  of it, behind the operator: tenants by name
     int64_t idle_limit_ms;              //  0: the server never ends by itself
     int signals;                        //  a descriptor, readable when the server is to end

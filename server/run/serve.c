@@ -403,9 +403,10 @@ s_tell_parts (const server_t *self, const memory_parts_wanted_t *wanted, uint64_
         served_size_text (data_bytes, sizes [1], SIZE_BYTES),
         served_size_text (parts->raw, sizes [2], SIZE_BYTES),
         served_size_text (parts->cache, sizes [3], SIZE_BYTES));
-    printf ("%s for pins", served_size_text (parts->pins, sizes [1], SIZE_BYTES));
+    printf ("%s for pins", served_size_text (parts->pins - parts->pictures, sizes [1], SIZE_BYTES));
     if (wanted->pins_most > 0 && parts->pins >= wanted->pins_most)
-        printf (", enough for all of the data");
+        printf (", enough for all of the data; %s for decoded pictures",
+            served_size_text (parts->pictures, sizes [1], SIZE_BYTES));
     else
     if (parts->pins > 0)
         printf (", enough for %.0f %% of the data", 100 * (double) parts->pins / (double) wanted->pins_most);
@@ -447,8 +448,10 @@ s_divide_memory (server_t *self)
     options->raw_bytes = self->parts.raw;
     if (!s_tell_parts (self, &wanted, data.bytes))
         return false;
+    self->sets.parts = &self->parts;
     self->sets.pins = pins_new (self->parts.pins);
-    return self->sets.pins || s_complain_shortage ("no memory for pins");
+    self->sets.pictures = pictures_new (self->parts.pictures);
+    return (self->sets.pins && self->sets.pictures) || s_complain_shortage ("no memory for pins");
 }
 
 static bool
@@ -916,7 +919,7 @@ s_run (server_t *self)
         .connection_limit = self->connection_limit,
         .tenants = self->tenants, .keys = self->keys, .customs = self->customs,
         .block_cache = self->sets.blocks, .members = self->members, .http_server = self->http_server,
-        .viewers = self->viewers, .pins = self->sets.pins, .parts = &self->parts,
+        .viewers = self->viewers, .sets = &self->sets,
         .idle_limit_ms = (int64_t) self->options.until_idle * 1000, .signals = self->signals,
         .waiting_bytes_max = s_waiting_max (), .log = &self->log };
     self->end_ms = loop_run (&loop);

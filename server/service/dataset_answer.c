@@ -195,6 +195,18 @@ s_pins (const dataset_source_t *source)
         (double) source->saved_ns / 1e9);
 }
 
+//  Which of its samples stay in memory decoded, and what that saves.
+static json_t *
+s_pictures (const dataset_source_t *source)
+{
+    if (!source->pictures)
+        return json_null ();
+    pictures_figures_t pictures = pictures_figures (source->pictures);
+    return json_pack ("{s:I, s:I, s:I, s:I, s:f}", "count", (json_int_t) pictures.count, "bytes",
+        (json_int_t) pictures.bytes, "hits", (json_int_t) pictures.hits, "misses",
+        (json_int_t) pictures.misses, "saved_seconds", (double) source->decoding.saved_ns / 1e9);
+}
+
 //  Of a folder's copy on the local disk, beside what the broker says of it.
 static void
 s_describe_copy (const dataset_source_t *source, json_t *pieces)
@@ -237,6 +249,8 @@ s_describe (const dataset_source_t *source, json_t *object, bool sees_all)
         json_object_set_new (object, "objects", s_objects (source));
     if (sees_all)
         json_object_set_new (object, "pins", s_pins (source));
+    if (sees_all)
+        json_object_set_new (object, "pictures", s_pictures (source));
     if (source->rows)
         json_object_set_new (object, "jpeg_rows", json_integer (jpeg_row_index_samples (source->rows)));
     if (sees_all)

@@ -649,19 +649,24 @@ static json_t *
 s_memory (const memory_parts_t *parts, const json_t *datasets)
 {
     size_t index;
-    uint64_t pinned = 0;
+    uint64_t pinned = 0, decoded = 0;
     const json_t *dataset;
     if (!parts)
         return json_null ();
-    json_array_foreach (datasets, index, dataset)
+    json_array_foreach (datasets, index, dataset) {
         pinned += (uint64_t) json_integer_value (json_object_get (json_object_get (dataset, "pins"),
             "memory_bytes"));
+        decoded += (uint64_t) json_integer_value (json_object_get (json_object_get (dataset, "pictures"),
+            "bytes"));
+    }
     json_t *object = json_object ();
     s_put (object, "bytes", parts->memory);
     s_put (object, "mixing_bytes", parts->raw);
     s_put (object, "prepared_bytes", parts->cache);
-    s_put (object, "pins_bytes", parts->pins_now);
+    s_put (object, "pins_bytes", parts->pins_now - parts->pictures);
     s_put (object, "pinned_bytes", pinned);
+    s_put (object, "pictures_bytes", parts->pictures);
+    s_put (object, "decoded_bytes", decoded);
     return object;
 }
 

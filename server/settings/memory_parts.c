@@ -76,7 +76,14 @@ memory_parts_divide (const memory_parts_wanted_t *wanted)
     if (!wanted->cache_given)
         parts.cache += s_take (&spare, wanted->memory / CACHE_SPARE_PART, parts.cache);
     parts.pins = parts.pins_now = s_least (rest, wanted->pins_most) + spare;
+    parts.pictures = memory_parts_pictures (&parts, wanted->pins_most);
     return parts;
+}
+
+uint64_t
+memory_parts_pictures (const memory_parts_t *parts, uint64_t pins_most)
+{
+    return s_left (parts->pins_now, pins_most);
 }
 
 uint64_t

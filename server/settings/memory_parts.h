@@ -1,12 +1,12 @@
-/*  memory_parts -- how --memory is divided between its three forms: the mixing pool (--raw), prepared
- *  versions (--cache) and pins.  What leaves each of them: raw_pool.h, prepared.h, pins.h; what leaves the
- *  cache on the local disk: block_cache.h.
+/*  memory_parts -- how --memory is divided between its forms: the mixing pool (--raw), prepared versions
+ *  (--cache), pins and decoded pictures.  What leaves each of them: raw_pool.h, prepared.h, pins.h,
+ *  pictures.h; what leaves the cache on the local disk: block_cache.h.
  *
  *  The pool gets what mixing needs, versions what sharing needs, pins the rest.  Of what is left when all
  *  data are pinned, the pool and versions then get up to an eighth and a quarter of the memory, for jobs with
- *  pools of their own; what even then is left stays with pins, for data sets that are added.  A part that the
- *  operator gives by itself stays as it is given.  Of little memory the pool and versions get less, down to
- *  what they cannot do without; that may be more than the memory.
+ *  pools of their own.  What even then is left is for decoded pictures, until data sets are added that pins
+ *  can hold.  A part that the operator gives by itself stays as it is given.  Of little memory the pool and
+ *  versions get less, down to what they cannot do without; that may be more than the memory.
  */
 #ifndef MEMORY_PARTS_H
 #define MEMORY_PARTS_H
@@ -27,8 +27,9 @@ typedef struct {
 
 typedef struct {
     uint64_t memory;                    //  that was divided
-    uint64_t cache, raw, pins;
+    uint64_t cache, raw, pins;          //  pins: decoded pictures included
     uint64_t pins_now;                  //  less than pins while this process may not use so much
+    uint64_t pictures;                  //  of that, for decoded pictures, which the data sets decide
 } memory_parts_t;
 
 memory_parts_t memory_parts_divide (const memory_parts_wanted_t *wanted);
@@ -37,6 +38,8 @@ uint64_t memory_parts_least (const memory_parts_wanted_t *wanted);
 //  Of so much that this process may use at all (machine.h), what may be divided: the server itself needs an
 //  eighth beside it.
 uint64_t memory_parts_usable (uint64_t machine_bytes);
+//  What pins leave to decoded pictures if those of all data sets take so much.
+uint64_t memory_parts_pictures (const memory_parts_t *parts, uint64_t pins_most);
 //  The pins when this process may use so much: less than at the start if what was divided is not there any
 //  more.
 uint64_t memory_parts_pins_now (const memory_parts_t *parts, uint64_t machine_bytes);

@@ -1,5 +1,5 @@
-/*  from_pictures -- what comes of a sample's bytes comes, bit for bit, of its pictures, and of its bytes while
- *  these are kept.
+/*  from_pictures -- what comes of a sample's bytes comes, bit for bit, of its pictures, and of its bytes
+ *  while pictures are kept of them.
  */
 #ifndef FROM_PICTURES_H
 #define FROM_PICTURES_H
@@ -39,7 +39,8 @@ static inline size_t
 from_pictures_compare (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample)
 {
-    size_t bytes = (pipeline_version_bytes (pipeline) + 63) / 64 * 64, files = pipeline_files (pipeline), found = 0;
+    size_t bytes = (pipeline_version_bytes (pipeline) + 63) / 64 * 64, found = 0;
+    size_t files = pipeline_files (pipeline);
     uint8_t *expected = aligned_alloc (64, bytes), *version = aligned_alloc (64, bytes);
     from_pictures_t self = { .gives = true };
     decoder_file_t from [PIPELINE_FIELDS_MAX];

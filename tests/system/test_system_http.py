@@ -308,13 +308,16 @@ class Shown(SystemTest):
             wait_until("there is a point", lambda: http.json("/history.json")["delivered"][1:])
             page, console = page_in_browser(server.folder, "http://localhost:%d/#job=2" % http.port)
             self.assertEqual(console, [])
-            self.assertRegex(page, r'<p id="memory-words">Memory 96 MiB: [0-9.]+ [KM]iB of [0-9]+ MiB pinned '
-                             r"\(100 % of train\), [0-9.]+ MiB for mixing, 64 MiB for prepared samples; "
-                             "[0-9]+ % of the bytes read so far came from pins, (less than|about) [0-9.]+ s "
+            self.assertRegex(page, r'<p id="memory-words">Memory 96 MiB: [0-9.]+ [KM]iB of [0-9]+ [KM]iB '
+                             r"pinned \(100 % of train\), [0-9.]+ MiB for mixing, 64 MiB for prepared "
+                             r"samples, "
+                             r"[0-9.]+ [KM]?i?B of [0-9.]+ MiB decoded; [0-9]+ % of the bytes read so far "
+                             "came from pins, (less than|about) [0-9.]+ s "
                              r"of reading saved\.</p>")
             self.assertRegex(page, '<p id="job-reads">In epoch 0, 100 % of the bytes read for it came from '
                              "pins, ")
             self.assertIn(">from pins</th>", page)
+            self.assertIn(">decoding saved</th>", page)
             self.assertRegex(page, '<td class="number">[0-9.]+ [KM]iB, 100 %</td>')
 
     def test_the_tree_on_the_page(self):
@@ -325,6 +328,8 @@ class Shown(SystemTest):
                 server.read(batch=8, epochs=0, rate=1, name=name, subset=subset)
                 wait_until("it holds its batches", lambda: (server.job_status(name) or {"window": {
                     "sent_batches": 0}})["window"]["sent_batches"] >= 2)
+            #  What the page is given may be some moments old.
+            wait_until("they are shown", lambda: len(http.json("/status.json")["jobs"]) == 3)
             page, console = page_in_browser(server.folder, "http://localhost:%d/" % http.port)
             self.assertEqual(console, [])
             (tree,) = http.json("/status.json")["datasets"][0]["sharing_trees"]

@@ -192,8 +192,8 @@ class PinsTest(unittest.TestCase):
         done = harness.run("pack", "--quiet", folder, folder + ".pack")
         self.assertEqual(done.returncode, 0, done.stderr)
         with Server({"train": folder + ".pack"}, cache="16M", arguments=("--memory", "64M")) as server:
-            self.assertIn("34.3 MiB for mixing, 16.0 MiB for prepared samples, 13.7 MiB for pins",
-                          server.log())
+            self.assertIn("34.3 MiB for mixing, 16.0 MiB for prepared samples, 6.0 MiB for pins, enough for "
+                          "all of the data; 7.7 MiB for decoded pictures", server.log())
             take(server, 1, batch_size=1, pipeline=[{"op": "decode", "as": "bytes", "length": 3 << 20}])
 
     def test_figures(self):
@@ -370,8 +370,8 @@ class PinsTest(unittest.TestCase):
             pins = self.dataset(server)["pins"]
             #  All data are pinned, and 5 / 8 of the memory is there for data sets that are added.
             self.assertEqual(status["cache_bytes_max"], 64 << 20)
-            self.assertIn("32.0 MiB for mixing, 64.0 MiB for prepared samples, 160.0 MiB for pins",
-                          server.log())
+            self.assertIn("32.0 MiB for mixing, 64.0 MiB for prepared samples, 59.9 MiB for pins, enough for "
+                          "all of the data; 100.1 MiB for decoded pictures", server.log())
             self.assertGreater(pins["limit_bytes"], pins["data_bytes"])
             self.assertLess(pins["limit_bytes"], pins["data_bytes"] * 1.01)
             take(server, 1, seed="1", pool=64)
@@ -419,7 +419,8 @@ class PinsTest(unittest.TestCase):
             self.assertRegex(server.log(), "(?m)^memory: .* for pins")
             self.assertEqual(len(take(server, 1)), -(-self.SAMPLES // BATCH))
         with Server({"train": self.packed}, cache=None, arguments=("--memory", "900G")) as server:
-            self.assertRegex(server.log(), "(?m)^memory: .* for pins, enough for all of the data$")
+            self.assertRegex(server.log(), "(?m)^memory: .* for pins, enough for all of the data; "
+                             "[0-9.]+ GiB for decoded pictures$")
             self.assertIn("and this process may use", server.log())
 
 

@@ -371,19 +371,19 @@ s_percent (double part, double all, char text [FIGURE_BYTES])
 
 //  ", about 41 s of reading saved": it is measured on other reads of the same source.
 static void
-s_add_saved (char *text, size_t text_bytes, double seconds)
+s_add_saved (char *text, size_t text_bytes, double seconds, const char *what)
 {
     if (seconds < 0.095)
-        append (text, text_bytes, ", less than 0.1 s of reading saved");
+        append (text, text_bytes, ", less than 0.1 s of %s saved", what);
     else
     if (seconds < 120)
-        append (text, text_bytes, seconds < 9.95? ", about %.1f s of reading saved":
-            ", about %.0f s of reading saved", seconds);
+        append (text, text_bytes, seconds < 9.95? ", about %.1f s of %s saved":
+            ", about %.0f s of %s saved", seconds, what);
     else
     if (seconds < 7200)
-        append (text, text_bytes, ", about %.0f minutes of reading saved", seconds / 60);
+        append (text, text_bytes, ", about %.0f minutes of %s saved", seconds / 60, what);
     else
-        append (text, text_bytes, ", about %.1f hours of reading saved", seconds / 3600);
+        append (text, text_bytes, ", about %.1f hours of %s saved", seconds / 3600, what);
 }
 
 //  " (54 % of photos, 20 % of val and more)".
@@ -429,22 +429,33 @@ answer_memory_words (const json_t *status, char *text, size_t text_bytes)
     s_add_datasets (text, text_bytes, datasets);
     append (text, text_bytes, ", %s for mixing, %s for prepared samples", s_size (answer_real (memory,
         "mixing_bytes"), is), s_size (answer_real (memory, "prepared_bytes"), most));
+    if (answer_real (memory, "pictures_bytes") > 0)
+        append (text, text_bytes, ", %s of %s decoded", s_size (answer_real (memory, "decoded_bytes"), is),
+            s_size (answer_real (memory, "pictures_bytes"), most));
     if (all <= 0)
         return;
     append (text, text_bytes, "; %s of the bytes read so far came from pins", s_percent (hits, all, is));
     if (hits > 0)
-        s_add_saved (text, text_bytes, saved);
+        s_add_saved (text, text_bytes, saved, "reading");
 }
 
-void
-answer_memory_dataset (const json_t *dataset, char *text, size_t text_bytes)
+//  "; 2307 pictures decoded (1.3 GB), about 2.0 s of decoding saved", if there are any.
+static void
+s_add_pictures (char *text, size_t text_bytes, const json_t *pictures)
 {
-    const json_t *pins = json_object_get (dataset, "pins");
+    char size [FIGURE_BYTES];
+    if (answer_real (pictures, "count") <= 0)
+        return;
+    append (text, text_bytes, "; %.0f picture%s decoded (%s)", answer_real (pictures, "count"),
+        answer_real (pictures, "count") == 1? "": "s", s_size (answer_real (pictures, "bytes"), size));
+    s_add_saved (text, text_bytes, answer_real (pictures, "saved_seconds"), "decoding");
+}
+
+static void
+s_add_pins (char *text, size_t text_bytes, const json_t *pins)
+{
     double hits = answer_real (pins, "hit_bytes"), all = hits + answer_real (pins, "miss_bytes");
     char size [FIGURE_BYTES], percent [FIGURE_BYTES];
-    text [0] = 0;
-    if (!json_is_object (pins))
-        return;
     append (text, text_bytes, "pinned %s, %s of it", s_size (answer_real (pins, "bytes"), size),
         s_percent (answer_real (pins, "bytes"), answer_real (pins, "data_bytes"), percent));
     if (all <= 0)
@@ -453,8 +464,19 @@ answer_memory_dataset (const json_t *dataset, char *text, size_t text_bytes)
         percent));
     if (hits > 0) {
         append (text, text_bytes, " (%s)", s_size (hits, size));
-        s_add_saved (text, text_bytes, answer_real (pins, "saved_seconds"));
+        s_add_saved (text, text_bytes, answer_real (pins, "saved_seconds"), "reading");
     }
+}
+
+void
+answer_memory_dataset (const json_t *dataset, char *text, size_t text_bytes)
+{
+    const json_t *pins = json_object_get (dataset, "pins");
+    text [0] = 0;
+    if (!json_is_object (pins))
+        return;
+    s_add_pins (text, text_bytes, pins);
+    s_add_pictures (text, text_bytes, json_object_get (dataset, "pictures"));
 }
 
 void
@@ -469,5 +491,5 @@ answer_memory_job (const json_t *status, const json_t *job, char *text, size_t t
     append (text, text_bytes, "in epoch %.0f, %s of the bytes read for it came from pins", answer_real (reads,
         "epoch"), s_percent (pinned, bytes, percent));
     if (pinned > 0)
-        s_add_saved (text, text_bytes, answer_real (reads, "epoch_saved_seconds"));
+        s_add_saved (text, text_bytes, answer_real (reads, "epoch_saved_seconds"), "reading");
 }

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "jpeg_row_index.h"
 #include "pack.h"
+#include "pictures.h"
 #include "pins.h"
 #include "space.h"
 #include "pipeline.h"
@@ -36,6 +37,12 @@ typedef struct {
     size_t out, late;               //  reads under way; of these, no longer waited for
     int64_t until_ms;
 } dataset_source_hang_t;
+
+//  What decoded pictures save of the workers' time.
+typedef struct {
+    double whole_ns;                //  of a preparation without one, a running mean; 0: none was seen
+    uint64_t saved_ns;              //  about
+} dataset_source_decoding_t;
 
 //  A field of single objects that other members keep too.
 typedef struct {
@@ -62,6 +69,8 @@ typedef struct {
     pins_data_t *pins;              //  of all its files; the source's; NULL: none
     pins_data_t *old_pins;          //  of its files one by one, before they were read in pieces; the source's
     uint64_t saved_ns;              //  by pins, of its devices' time; the broker's thread's, as the next
+    pictures_data_t *pictures;      //  of its samples; the source's; NULL: none
+    dataset_source_decoding_t decoding;
     dataset_source_objects_t objects;
     dataset_source_volume_t *volumes;   //  of a pack, or the one of the copy; the source's
     uint32_t *breaks;               //  positions at which they begin; the source's
@@ -109,6 +118,9 @@ dataset_source_pinned_file (const dataset_source_t *self, uint32_t id, size_t fi
     return (pins_file_t) { .data = self->pins, .number = (uint64_t) field << 32 | id,
         .bytes = catalogue_file_bytes (self->catalogue, id, field) };
 }
+
+//  How many kinds of pictures a sample may have: the files of its fields, and how each is read.
+enum { DATASET_SOURCE_PICTURE_KINDS = CATALOGUE_FIELDS_MAX * DECODER_PICTURE_KINDS };
 
 //  What the local disk keeps of a field, or of the pack; NULL: nothing.
 static inline const block_data_t *

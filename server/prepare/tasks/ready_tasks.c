@@ -211,7 +211,7 @@ void
 ready_tasks_add (ready_tasks_t *self, task_t *task)
 {
     //  A sample that is known to be bad goes through the pool, where it costs nothing.
-    bool stays = task->outcome != OUTCOME_READY || task->accuser
+    bool stays = task->outcome != OUTCOME_READY || task->accuser || task->is_decoded
         || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
     if (task->is_slow && !stays && self->remote && s_give (self, task))
         return;

@@ -173,20 +173,112 @@ task_files (const task_t *task, decoder_file_t files [PIPELINE_FIELDS_MAX])
             (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
 }
 
+//  ---- pictures
+
+bool
+task_lend_pictures (task_t *task, int64_t now_ms)
+{
+    pictures_data_t *data = task->source->pictures;
+    size_t files = pipeline_files (task->pipeline), found = 0;
+    for (size_t file = 0; file < files; file++) {
+        uint32_t kind = decoder_picture_kind (task->pipeline, file);
+        task->lent [file] = task->made [file] = NULL;
+        task->keeps [file] = false;
+        //  What failed before is read anew.
+        if (!data || kind == DECODER_NO_PICTURE || task->version->failures > 0)
+            continue;
+        kind += (uint32_t) pipeline_file (task->pipeline, file) * DECODER_PICTURE_KINDS;
+        task->lent [file] = pictures_lend (data, task_id (task), kind, now_ms, &task->keeps [file]);
+        found += task->lent [file] != NULL;
+    }
+    task->is_decoded = found > 0;
+    task->is_kept = false;
+    return found == files;
+}
+
+void
+task_release_pictures (task_t *task)
+{
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
+        pictures_release (task->lent [file]);
+}
+
+void
+task_note_decoding (const task_t *task)
+{
+    enum { MEAN_TASKS = 16 };
+    dataset_source_decoding_t *decoding = &task->source->decoding;
+    double took_ns = (double) task->worker_ns, more_ns = took_ns - decoding->whole_ns;
+    if (!task->source->pictures || task->outcome != OUTCOME_READY || task->is_kept)
+        return;
+    if (!task->is_decoded)
+        decoding->whole_ns += more_ns / (decoding->whole_ns > 0? MEAN_TASKS: 1);
+    else
+    if (more_ns < 0)
+        decoding->saved_ns += (uint64_t) -more_ns;
+}
+
+//  decoder_sample_t's: the picture is kept when the sample has gone well.
+static uint8_t *
+s_room (void *context, size_t file, const decoder_picture_t *picture)
+{
+    task_t *task = context;
+    picture_pixels_t wanted = { .height = picture->height, .width = picture->width,
+        .channels = picture->channels, .is_clipped = picture->is_clipped };
+    if (!task->keeps [file])
+        return NULL;
+    task->made [file] = pictures_make (task->source->pictures, task_id (task),
+        (uint32_t) pipeline_file (task->pipeline, file) * DECODER_PICTURE_KINDS
+        + decoder_picture_kind (task->pipeline, file), &wanted);
+    return task->made [file]? pictures_pixels (task->made [file]).pixels: NULL;
+}
+
+static void
+s_keep_pictures (task_t *task, bool is_good)
+{
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
+        pictures_entry_t *made = task->made [file];
+        task->made [file] = NULL;
+        task->is_kept |= made != NULL;
+        if (made)
+            (is_good? pictures_keep: pictures_release) (made);
+    }
+}
+
+static void
+s_give_pictures (const task_t *task, decoder_picture_t pictures [PIPELINE_FIELDS_MAX],
+    decoder_file_t files [PIPELINE_FIELDS_MAX])
+{
+    _Static_assert ((int) DECODER_PICTURE_SLACK == (int) PICTURES_SLACK, "what may be read behind them");
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
+        if (task->lent [file]) {
+            picture_pixels_t lent = pictures_pixels (task->lent [file]);
+            pictures [file] = (decoder_picture_t) { .pixels = lent.pixels, .height = lent.height,
+                .width = lent.width, .channels = lent.channels, .is_clipped = lent.is_clipped };
+            files [file].picture = &pictures [file];
+        }
+}
+
+//  ---- what workers do
+
 static void
 s_prepare (decoder_t *decoder, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
+    decoder_picture_t pictures [PIPELINE_FIELDS_MAX];
     task_files (task, files);
-    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
+    s_give_pictures (task, pictures, files);
+    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max,
+        .room = s_room, .context = task };
     //  Only of the first file: the rows of others are not learned.
-    bool is_first = pipeline_file (task->pipeline, 0) == 0;
+    bool is_first = pipeline_file (task->pipeline, 0) == 0 && !task->lent [0];
     bool is_told = is_first && jpeg_row_index_tell (task->told, &files [0]);
     bool learns = is_first && (task->has_room || (task->told && !is_told));
     char what [TASK_WHAT_BYTES];
     size_t at_fault = 0;
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
         &at_fault, what, sizeof what);
+    s_keep_pictures (task, status == DECODER_OK);
     task->is_starved = status == DECODER_NO_MEMORY;
     task->is_clipped = status == DECODER_OK && decoder_clipped (decoder);
     if (learns && status == DECODER_OK)

@@ -50,6 +50,11 @@ typedef struct task {
     uint64_t accuser;               //  number of the worker on another machine that calls the sample bad, in
                                     //  words that reason has; 0: none does
     bool is_clipped;                //  it is ready, and decoder_clipped
+    pictures_entry_t *lent [PIPELINE_FIELDS_MAX];       //  its files, decoded before; NULL: they were not
+    bool keeps [PIPELINE_FIELDS_MAX];       //  the picture, if there is room for it
+    pictures_entry_t *made [PIPELINE_FIELDS_MAX];       //  by the worker, meanwhile
+    bool is_decoded;                //  one of its files is lent
+    bool is_kept;                   //  the worker has decoded more than it needed
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
     bool is_slow;                   //  budget_prepares_slowly
     atomic_llong began_ms;          //  when a worker began it last; 0: none has
@@ -111,6 +116,11 @@ void task_describe_long (const task_t *self, const broker_t *broker, const tenan
     json_t *list);
 //  The task's files, as the decoder takes them; of a pack with the rows of the first one.
 void task_files (const task_t *self, decoder_file_t files [PIPELINE_FIELDS_MAX]);
+//  The pictures of its files that are in memory, and what is worth keeping.  Whether nothing is to be read.
+bool task_lend_pictures (task_t *self, int64_t now_ms);
+void task_release_pictures (task_t *self);
+//  It is ready: notes what pictures have saved, or what they would.
+void task_note_decoding (const task_t *self);
 //  In the reading thread: copies the wanted parts of a range to its samples, and checks them.  The request's
 //  user is the range.
 void task_spread (void *context, reader_request_t *request);

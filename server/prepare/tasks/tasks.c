@@ -331,6 +331,8 @@ static void
 s_give_back (tasks_t *self, task_t *task)
 {
     jpeg_row_index_release (task->told);
+    if (task->kind == TASK_PREPARE)
+        task_release_pictures (task);
     if (task->learned)
         jpeg_row_index_keep (task->source->rows, task_id (task), task->learned);
     task->is_custom = false;
@@ -412,8 +414,12 @@ tasks_prepare (tasks_t *self, version_t *version)
         task->has_room = jpeg_row_index_has_room (task->source->rows);
         task->told = jpeg_row_index_lend (task->source->rows, task_id (task));
     }
+    bool is_here = task_lend_pictures (task, self->now_ms);
     if (raw)
         s_use_packed (self, task, raw);
+    else
+    if (is_here)
+        s_hand_out (self, task);
     else
     if (!self->ahead || !ahead_reads_join (self->ahead, task))
         s_read_files (task);
@@ -691,6 +697,7 @@ s_finish (void *context, task_t *task)
     }
     else {
         broker_prepare_took (self->broker, task->version, task->worker_ns);
+        task_note_decoding (task);
         if (task->is_clipped && task->source->warnings)
             data_warnings_note_clipped (task->source->warnings, task_id (task), &self->news);
         broker_prepared (self->broker, task->version,

@@ -36,8 +36,8 @@ s_check (picture_pixels_t picture, size_t set, uint32_t id, uint32_t kind)
 static picture_pixels_t
 s_size (uint32_t id, uint32_t kind)
 {
-    return (picture_pixels_t) { .height = 1 + 37 * id % 300, .width = 200 + id * kind, .channels = 3 - kind % 2,
-        .is_clipped = id % 2 };
+    return (picture_pixels_t) { .height = 1 + 37 * id % 300, .width = 200 + id * kind,
+        .channels = 3 - kind % 2, .is_clipped = id % 2 };
 }
 
 //  Looks for it, and keeps it if that is wanted and there is room.  Whether it was here.
@@ -130,8 +130,8 @@ test_what_gives_way (void **state)
 {
     (void) state;
     pictures_t *pictures = pictures_new (2 * MIB);
-    pictures_data_t *old = pictures_data_new (pictures, SAMPLES, 1), *new = pictures_data_new (pictures, SAMPLES,
-        1);
+    pictures_data_t *old = pictures_data_new (pictures, SAMPLES, 1),
+        *new = pictures_data_new (pictures, SAMPLES, 1);
     for (int round = 0; round < 2; round++)
         for (uint32_t id = 0; id < SAMPLES; id++)
             s_ask (old, 0, id, 0, 1000);
@@ -141,10 +141,16 @@ test_what_gives_way (void **state)
         for (uint32_t id = 0; id < SAMPLES; id++)
             s_ask (new, 1, id, 0, 1000 + PICTURES_IDLE_MS - 1);
     assert_int_equal (pictures_figures (old).count, kept);
-    assert_int_equal (pictures_figures (new).count, 0);
-    s_ask (new, 1, 0, 0, 1000 + PICTURES_IDLE_MS);
+    //  Those that the last corner has room for.
+    assert_in_range (pictures_figures (new).count, 0, 3);
+    s_ask (new, 1, SAMPLES - 1, 0, 1000 + PICTURES_IDLE_MS);
+    assert_true (pictures_figures (old).count < kept);
+    assert_true (s_ask (new, 1, SAMPLES - 1, 0, 1000 + PICTURES_IDLE_MS));
+    for (int round = 0; round < 2; round++)
+        for (uint32_t id = 0; id < SAMPLES; id++)
+            s_ask (new, 1, id, 0, 1000 + PICTURES_IDLE_MS);
     assert_int_equal (pictures_figures (old).count, 0);
-    assert_int_equal (pictures_figures (new).count, 1);
+    assert_in_range (pictures_figures (new).count, kept - 3, kept + 3);
     pictures_data_destroy (&old);
     pictures_data_destroy (&new);
     pictures_destroy (&pictures);
@@ -175,7 +181,7 @@ test_made_twice (void **state)
         pictures_release (entry);
     }
     assert_int_equal (pictures_memory (pictures), memory);
-    //  One that is larger than a chunk has one of its own; of one that is larger than the limit there is none.
+    //  One that is larger than a chunk has one of its own; one that is larger than the limit is not made.
     wanted.height = 15000;
     pictures_set_limit (pictures, 128 * MIB);
     pictures_entry_t *large = pictures_make (data, 6, 0, &wanted);
@@ -220,7 +226,8 @@ s_give_back (play_t *self, size_t at)
 static void
 s_begin (play_t *self)
 {
-    held_t held = { .set = test_below (&self->random, SETS), .id = (uint32_t) test_below (&self->random, SAMPLES),
+    held_t held = { .set = test_below (&self->random, SETS),
+        .id = (uint32_t) test_below (&self->random, SAMPLES),
         .kind = (uint32_t) test_below (&self->random, KINDS) };
     bool is_wanted;
     held.entry = pictures_lend (self->sets [held.set], held.id, held.kind, self->now_ms, &is_wanted);

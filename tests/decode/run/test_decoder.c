@@ -608,10 +608,12 @@ test_pictures (void **state)
     (void) state;
     static const char *const pngs [] = { "grey_keyed", "keyed", "l", "la", "one", "orientation", "palette",
         "palette4", "rgb", "rgba", "sixteen", "transparent" };
-    static const pipeline_source_t fields = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
+    static const pipeline_source_t fields = { .fields = { { "image", false }, { "mask", true } },
+        .count = 2 };
     static const struct { const char *text; const pipeline_source_t *source; bool is_exact; } cases [] = {
         { "[{'op':'random_resized_crop','size':32,'share':true},{'op':'flip'}]", NULL, true },
-        { "[{'op':'decode','orientation':true},{'op':'random_resized_crop','size':[9,31],'share':true}]", NULL, true },
+        { "[{'op':'decode','orientation':true},{'op':'random_resized_crop','size':[9,31],'share':true}]",
+            NULL, true },
         { "[{'op':'decode','exact':false},{'op':'random_resized_crop','size':8,'share':true}]", NULL, false },
         { "[{'op':'decode','fields':['image','mask']},{'op':'random_resized_crop','size':8,'share':true}]",
             &fields, true },

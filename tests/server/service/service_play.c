@@ -625,7 +625,7 @@ play_new (bool with_tenants)
 
 //  Figures of the whole server, for status: each is another one.
 static const memory_parts_t s_memory = { .memory = 1000, .cache = 200, .raw = 300, .pins = 450,
-    .pins_now = 400 };
+    .pins_now = 400, .pictures = 50 };
 
 play_t *
 play_new_at (bool with_tenants, void *router)

@@ -352,6 +352,13 @@ pins_figures (pins_data_t *self)
         .miss_bytes = 290 };
 }
 
+pictures_figures_t
+pictures_figures (pictures_data_t *self)
+{
+    (void) self;
+    return (pictures_figures_t) { .count = 300, .bytes = 310, .hits = 320, .misses = 330 };
+}
+
 block_data_t *
 catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
 {
@@ -474,6 +481,8 @@ test_devices_are_named_once (void **state)
         if (sees_all)
             json_object_set_new (wanted, "pins", json_null ());
         if (sees_all)
+            json_object_set_new (wanted, "pictures", json_null ());
+        if (sees_all)
             json_object_set_new (wanted, "devices", json_pack ("[s, s]", "8:1", "8:17"));
         assert_true (json_equal (object, wanted));
         json_decref (wanted);
@@ -501,6 +510,7 @@ test_what_each_source_gave (void **state)
     (void) state;
     s_make (10, 3, 0, 8);
     s_source = (dataset_source_t) { .pins = (pins_data_t *) &s_source, .saved_ns = 2500000000,
+        .pictures = (pictures_data_t *) &s_source, .decoding = { .saved_ns = 1500000000 },
         .rows = (jpeg_row_index_t *) &s_source, .listed_ms = 1, .jpeg_warnings_max = UINT32_MAX,
         .objects = { .source_bytes = 1, .source_ns = 500000000, .cached_bytes = 3, .cached_ns = 4000000000,
         .peer_bytes = 5, .peer_ns = 6250000000, .gets = 7, .slow_gets = 8, .ahead_samples = 9,
@@ -523,6 +533,8 @@ test_what_each_source_gave (void **state)
         s_assert_told (object, "pins", "{\"bytes\":250,\"part\":0.25,\"data_bytes\":1000,"
             "\"memory_bytes\":260,\"limit_bytes\":270,\"hit_bytes\":280,\"miss_bytes\":290,"
             "\"saved_seconds\":2.5}");
+        s_assert_told (object, "pictures", "{\"count\":300,\"bytes\":310,\"hits\":320,\"misses\":330,"
+            "\"saved_seconds\":1.5}");
         if (is_pack)
             assert_true (json_is_null (json_object_get (object, "objects")));
         else

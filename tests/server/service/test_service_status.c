@@ -50,8 +50,8 @@ figures_of_the_server (void **state)
         { "long_tasks", "[{\"asked_for\":\"all\"}]" }, { "version", "" }, { "devices", "[]" },
         { "remote_workers", "[{\"name\":\"box\"}]" }, { "remote_workers_lost", "6" },
         { "operations", "[]" }, { "reads_max", "9" },
-        { "memory", "{\"bytes\":1000,\"mixing_bytes\":300,\"prepared_bytes\":200,\"pins_bytes\":400,"
-            "\"pinned_bytes\":82}" },
+        { "memory", "{\"bytes\":1000,\"mixing_bytes\":300,\"prepared_bytes\":200,\"pins_bytes\":350,"
+            "\"pinned_bytes\":82,\"pictures_bytes\":50,\"decoded_bytes\":0}" },
         { "block_cache", "{\"folder\":\"/cache\",\"bytes\":21,\"bytes_max\":22,\"damaged\":23,"
             "\"aside\":true,\"failure\":\"No space left on device\"}" },
         { "cluster", "null" }, { "cpu_seconds", "" }, { "until_idle", "null" }, { "restarts", "3" },

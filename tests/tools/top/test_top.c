@@ -405,8 +405,23 @@ memory (void **state)
     answer_memory_dataset (json_array_get (datasets, 0), text, sizeof text);
     assert_string_equal (text, "pinned 540 MB, 54 % of it; 50 % of the bytes read so far came from there "
         "(600 MB), about 41 s of reading saved");
-    answer_memory_dataset (json_array_get (datasets, 1), text, sizeof text);
+    json_t *val = json_array_get (datasets, 1);
+    answer_memory_dataset (val, text, sizeof text);
     assert_string_equal (text, "pinned 0.0 kB, 0 % of it");
+    json_object_set_new (val, "pictures", json_pack ("{s:i, s:f, s:f}", "count", 0, "bytes", 0.0,
+        "saved_seconds", 0.0));
+    answer_memory_dataset (val, text, sizeof text);
+    assert_string_equal (text, "pinned 0.0 kB, 0 % of it");
+    json_object_set_new (val, "pictures", json_pack ("{s:i, s:f, s:f}", "count", 2307, "bytes", 1.3e9,
+        "saved_seconds", 41.2));
+    answer_memory_dataset (val, text, sizeof text);
+    assert_string_equal (text, "pinned 0.0 kB, 0 % of it; 2307 pictures decoded (1.3 GB), about 41 s of "
+        "decoding saved");
+    json_t *memory = json_object_get (status, "memory");
+    json_object_set_new (memory, "pictures_bytes", json_real (2e9));
+    json_object_set_new (memory, "decoded_bytes", json_real (1.3e9));
+    answer_memory_words (status, text, sizeof text);
+    assert_non_null (strstr (text, "25 MB for prepared samples, 1.3 GB of 2.0 GB decoded; "));
     answer_memory_dataset (json_array_get (datasets, 2), text, sizeof text);
     assert_string_equal (text, "");
     answer_memory_job (status, job, text, sizeof text);

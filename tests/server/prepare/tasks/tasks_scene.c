@@ -552,6 +552,30 @@ s_hang (void)
     atomic_fetch_sub (&tasks_scene_plan.hanging, 1);
 }
 
+uint32_t
+decoder_picture_kind (const pipeline_t *pipeline, size_t file)
+{
+    (void) pipeline;
+    return tasks_scene_plan.pictures? (uint32_t) file: DECODER_NO_PICTURE;
+}
+
+static void
+s_keep_picture (const pipeline_key_t *key, const decoder_sample_t *sample, size_t file)
+{
+    const decoder_picture_t picture = { .height = 1, .width = 2, .channels = 1 };
+    if (!tasks_scene_plan.pictures)
+        return;
+    if (sample->files [file].picture) {
+        atomic_fetch_add (&tasks_scene_plan.decoded, 1);
+        return;
+    }
+    uint8_t *room = sample->room (sample->context, file, &picture);
+    if (room) {
+        room [0] = (uint8_t) key->id;
+        room [1] = (uint8_t) file;
+    }
+}
+
 decoder_status_t
 decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
@@ -560,9 +584,12 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     assert (sample->warnings_max == 17);
     s_look_at_rows (self, key, sample);
     for (size_t file = 0; file < pipeline_files (pipeline); file++) {
-        assert (sample->files [file].bytes [0] == (uint8_t) key->id
-            && sample->files [file].bytes [1] == file);
-        assert (sample->files [file].size == catalogue_file_bytes (NULL, (uint32_t) key->id, file));
+        const decoder_picture_t *picture = sample->files [file].picture;
+        const uint8_t *bytes = picture? picture->pixels: sample->files [file].bytes;
+        assert (bytes [0] == (uint8_t) key->id && bytes [1] == file);
+        assert (picture
+            || sample->files [file].size == catalogue_file_bytes (NULL, (uint32_t) key->id, file));
+        s_keep_picture (key, sample, file);
     }
     if (atomic_load (&tasks_scene_plan.shared_hang)) {
         s_hang ();
@@ -716,7 +743,8 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     atomic_store (&plan->hanging, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
-    *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows },
+    *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows,
+        .pictures = plan->pictures },
         .devices = { device_new (7, NULL, 0), device_new (8, NULL, 0) } };
     self->source.volumes = &self->volume;
     self->volume.device = self->devices [0];

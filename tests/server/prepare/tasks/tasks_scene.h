@@ -35,6 +35,8 @@ typedef struct {
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
     jpeg_row_index_t *rows;         //  of images in files; NULL: they are not learned
+    pictures_data_t *pictures;      //  of all files; NULL: none are kept
+    atomic_int decoded;             //  files that came as pictures
     uint32_t edition;               //  of all files: another one, other bytes
     atomic_int joined_ranges;       //  of a pack, with several samples
     atomic_int told_rows;           //  shared stages that had their image's rows

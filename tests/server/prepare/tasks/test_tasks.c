@@ -304,6 +304,42 @@ test_rows_are_learned (void **state)
     assert_int_equal (budget.bytes, 0);
 }
 
+//  Must hold: a sample that is prepared a second time is kept decoded, unless that fails; then it is not
+//  read, and one of which a file is missing is read.
+static void
+test_decoded_samples_are_not_read (void **state)
+{
+    (void) state;
+    static const struct { bool is_packed; size_t count; uint64_t reads; int decoded; } runs [] = {
+        { false, 0, SAMPLES, 0 }, { false, 2 * SAMPLES - 2, SAMPLES, 0 },
+        { false, 2 * SAMPLES - 2, 1, 2 * SAMPLES - 2 }, { true, 2 * SAMPLES, 0, 2 * SAMPLES - 2 },
+        { true, 2 * SAMPLES, 0, 2 * SAMPLES } };
+    pictures_t *pictures = pictures_new (1 << 20);
+    tasks_scene_plan.pictures = pictures_data_new (pictures, SAMPLES, DATASET_SOURCE_PICTURE_KINDS);
+    for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
+        tasks_scene_t scene;
+        if (runs [run].is_packed)
+            tasks_scene_begin_over (&scene, true);
+        else
+            tasks_scene_begin (&scene);
+        tasks_scene_plan.bad_mask = runs [run].is_packed? -1: 6;
+        atomic_store (&tasks_scene_plan.poor_preparing, 5);
+        atomic_store (&tasks_scene_plan.decoded, 0);
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, runs [run].is_packed? SAMPLES: SAMPLES - 1);
+        assert_int_equal (pictures_figures (tasks_scene_plan.pictures).count, runs [run].count);
+        assert_in_range (atomic_load (&tasks_scene_plan.decoded), runs [run].decoded,
+            runs [run].decoded + 10);
+        if (!runs [run].is_packed)
+            assert_int_equal (device_cost (scene.devices [0])->observed, runs [run].reads);
+        assert_int_equal (scene.source.decoding.whole_ns > 0, run == 0);
+        tasks_scene_end (&scene);
+    }
+    pictures_data_destroy (&tasks_scene_plan.pictures);
+    assert_int_equal (pictures_memory (pictures), 0);
+    pictures_destroy (&pictures);
+}
+
 //  Must hold: of one file rows are known; the others get a checksum only where rows are found, and there is
 //  room to keep them.
 static void
@@ -885,7 +921,7 @@ main (void)
         CASE (test_a_copy_that_hangs_is_left),
         CASE (test_packed_samples_come_to_their_rows),
         CASE (test_a_failing_volume_is_told),
-        CASE (test_rows_are_learned),
+        CASE (test_rows_are_learned), CASE (test_decoded_samples_are_not_read),
         CASE (test_what_is_learned_of_rows),
         CASE (test_files_of_a_sample_share_a_queue),
         CASE (test_side_tasks_of_a_tenant_come_in_order),
