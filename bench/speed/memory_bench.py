@@ -5,6 +5,7 @@ a preparation costs beside pins.
                                         [--parts .25,.5,.75,.9] [--epochs 3] [--folder DIR]
                                         [--data pack,folder,bucket-pack,bucket] [--jobs 1,4]
     python3 bench/speed/memory_bench.py --preparing [--rounds 20] [--samples 2000]
+    python3 bench/speed/memory_bench.py --decoding [--rounds 5] [--samples 2000] [--photographs DIR]
 
 The benchmark makes its data: small pictures, which cost little to decode, with bytes behind them that make
 each file as large as a photograph.  DIR has them, and should lie on a disk, not in memory.  `bucket` are the
@@ -32,7 +33,20 @@ round there are the ratios of
     cpu     the whole server's
     speed   samples a second
 
-with pins to without.  The median over all rounds is given with its standard error, 1.2533 times the median
+with pins to without.
+
+--decoding: photographs, those of DIR or made ones, in a folder in memory (/dev/shm), and two servers, of
+which one has memory for all of them decoded.  When that is filled, jobs on either take turns, eight epochs
+each:
+
+    one         a job alone
+    private     four jobs of order private, each with its own crops
+    shared      four jobs in step
+
+Of each there are the speed and the server's processor time for a delivered sample, decoded to not, and of the
+server with decoded pictures the speed of four private jobs to that of four shared ones.
+
+The median over all rounds is given with its standard error, 1.2533 times the median
 absolute deviation times 1.4826 over the root of the rounds.
 """
 
@@ -43,6 +57,7 @@ import io
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -50,7 +65,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from PIL import Image
 
@@ -62,6 +77,7 @@ from object_store import ObjectStore                                    # noqa: 
 DATA = ("pack", "folder", "bucket-pack", "bucket")
 CLASSES, BATCH, PICTURE = 10, 64, (96, 96)
 PHOTOGRAPH, PREPARING_RAW, PREPARING_CACHE = (480, 360), 16 << 20, 32 << 20
+EPOCHS = 8                              # of a measured job with --decoding
 SECONDS = 60.0                          # until a server listens
 
 
@@ -112,11 +128,11 @@ class Server:
     def dataset(self) -> Dict[str, Any]:
         return self.status()["datasets"][0]
 
-    def run_jobs(self, jobs: int, epochs: int) -> float:
+    def run_jobs(self, jobs: int, epochs: int, *arguments: str) -> float:
         """Their seconds."""
         began = time.monotonic()
         command = [self.options.binary, "read", "--connect", self.endpoint, "--dataset", "train", "--batch",
-                   str(BATCH), "--epochs", str(epochs)]
+                   str(BATCH), "--epochs", str(epochs), *arguments]
         running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(jobs)]
         failed = [job.wait() for job in running]
         if any(failed):
@@ -245,15 +261,67 @@ def measure_preparing(options: argparse.Namespace, root: Path) -> None:
     print(f"{options.samples} photographs, {size / 1e6:.0f} MB, {pinned:.3f} of it pinned, "
           f"{options.rounds} rounds: with pins to without")
     for name, ratios in zip(("worker", "cpu", "speed"), zip(*rounds)):
-        median = statistics.median(ratios)
-        spread = 1.4826 * statistics.median(abs(ratio - median) for ratio in ratios)
-        print(f"{name:8} {median:.4f} +- {1.2533 * spread / len(ratios) ** 0.5:.4f}")
+        show(name, ratios)
+
+
+def show(name: str, ratios: Sequence[float]) -> None:
+    median = statistics.median(ratios)
+    spread = 1.4826 * statistics.median(abs(ratio - median) for ratio in ratios)
+    print(f"{name:20} {median:.4f} +- {1.2533 * spread / len(ratios) ** 0.5:.4f}")
+
+
+def copy_photographs(options: argparse.Namespace, folder: Path) -> Tuple[int, int, int]:
+    """Their number, bytes and pixels' bytes."""
+    if options.photographs:
+        shutil.copytree(options.photographs, folder)
+    else:
+        make_photographs(folder, options.samples)
+    files = [path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")]
+    pixels = 0
+    for path in files:
+        with Image.open(path) as image:
+            pixels += 3 * image.width * image.height
+    return len(files), sum(path.stat().st_size for path in files), pixels
+
+
+def measure_decoding(options: argparse.Namespace) -> None:
+    kinds: Dict[str, Tuple[int, List[str]]] = {"one": (1, []), "private": (4, ["--order", "private"]),
+                                               "shared": (4, [])}
+    chance = random.Random(7)
+    with tempfile.TemporaryDirectory(prefix="tureen-memory-", dir="/dev/shm") as made:
+        folder = Path(made) / "photographs"
+        samples, size, pixels = copy_photographs(options, folder)
+        parts = ["--raw", str(PREPARING_RAW), "--cache", str(PREPARING_CACHE)]
+        memory = PREPARING_RAW + PREPARING_CACHE + size * 21 // 20 + pixels * 11 // 10 + (64 << 20)
+        ratios: Dict[str, List[float]] = {}
+        with Server(options, str(folder), parts) as without, \
+                Server(options, str(folder), [*parts, "--memory", str(memory)]) as decoded:
+            for server in (without, decoded):
+                server.run_jobs(1, 2)
+            for _ in range(options.rounds):
+                speeds = {}
+                for name, (jobs, arguments) in kinds.items():
+                    order, found = [without, decoded], {}
+                    chance.shuffle(order)
+                    for server in order:
+                        used = server.processor_seconds()
+                        rate = jobs * samples * EPOCHS / server.run_jobs(jobs, EPOCHS, *arguments)
+                        found[server] = (rate, server.processor_seconds() - used)
+                    speeds[name] = found[decoded][0]
+                    ratios.setdefault(f"{name}, speed", []).append(found[decoded][0] / found[without][0])
+                    ratios.setdefault(f"{name}, cpu", []).append(found[decoded][1] / found[without][1])
+                ratios.setdefault("private to shared", []).append(speeds["private"] / speeds["shared"])
+            pictures = decoded.dataset()["pictures"]
+    print(f"{samples} photographs, {size / 1e6:.0f} MB, {pictures['count']} of them decoded in "
+          f"{pictures['bytes'] / 1e6:.0f} MB, {options.rounds} rounds: decoded to not")
+    for name, values in ratios.items():
+        show(name, values)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--binary", default=str(ROOT / "build" / "release" / "bin" / "tureen"))
-    parser.add_argument("--samples", type=int, help="9000, or 2000 with --preparing")
+    parser.add_argument("--samples", type=int, help="9000, or 2000 with --preparing or --decoding")
     parser.add_argument("--bytes", type=int, default=110000)
     parser.add_argument("--parts", default=".25,.5,.75,.9")
     parser.add_argument("--epochs", type=int, default=3)
@@ -261,13 +329,19 @@ def main() -> int:
     parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--folder", help="where the data are made, and stay")
     parser.add_argument("--preparing", action="store_true")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--decoding", action="store_true")
+    parser.add_argument("--photographs", help="with --decoding, a folder of JPEGs in class folders")
+    parser.add_argument("--rounds", type=int, help="20, or 5 with --decoding")
     options = parser.parse_args()
     for name in options.data.split(","):
         if name not in DATA:
             parser.error(f"--data {name}: give some of {', '.join(DATA)}, with commas between")
     options.binary = os.path.abspath(options.binary)
-    options.samples = options.samples or (2000 if options.preparing else 9000)
+    options.samples = options.samples or (2000 if options.preparing or options.decoding else 9000)
+    options.rounds = options.rounds or (5 if options.decoding else 20)
+    if options.decoding:
+        measure_decoding(options)
+        return 0
     with tempfile.TemporaryDirectory(prefix="tureen-memory-", dir=options.folder and "/tmp") as made:
         root = Path(options.folder or made).resolve()
         if options.preparing:
