@@ -21,6 +21,9 @@ sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
 
 BATCH, EPOCHS = 16, 3
+#  A sample is its file's bytes.  Decoding takes most of an epoch's time otherwise, and a JPEG's pixels do not
+#  show each of its bytes.
+BYTES = [{"op": "decode", "as": "bytes", "length": 300000, "ragged": True}]
 FIXED_SEED = os.path.join(os.path.dirname(harness.TUREEN), "fixed_seed.so")
 
 
@@ -42,6 +45,10 @@ def take(server, epochs=EPOCHS, **keys):
     job.leave()
     job.close()
     return taken
+
+
+def take_bytes(server, epochs=EPOCHS, **keys):
+    return take(server, epochs, **dict({"pipeline": BYTES}, **keys))
 
 
 def one_epoch(server, name, **keys):
@@ -87,9 +94,9 @@ class PinsTest(unittest.TestCase):
         for part in (0.25, 0.5, 0.9, 1.5):
             #  Pieces so large that whole blocks of 4,096 bytes at their ends hardly count.
             with self.serve(int(size * part) + (15 << 20), more=("--piece", "train=8")) as server:
-                take(server, 1)                 # fills
+                take_bytes(server, 1)           # fills
                 before = self.so_far(server)
-                take(server, 3)
+                take_bytes(server, 3)
                 pins = self.dataset(server)["pins"]
                 read, hit, both = self.so_far(server) - before
                 self.assertEqual(read + hit, both)
@@ -103,27 +110,28 @@ class PinsTest(unittest.TestCase):
                 self.assertEqual(pins["data_bytes"], size)
 
     def test_pins_change_no_order_and_no_byte(self):
-        kinds = {"seed": "7"}, {"seed": "7", "pool": 32}
+        kinds = (take, {"seed": "7"}), (take_bytes, {"seed": "7", "pool": 32})
         with self.serve(None) as server:
             self.assertIsNone(self.dataset(server)["pins"])
-            plain = [take(server, **keys) for keys in kinds]
+            plain = [what(server, **keys) for what, keys in kinds]
         for memory in ("32M", "96M"):
             with self.serve(memory) as server:
-                for keys, wanted in zip(kinds, plain):
-                    self.assertEqual(take(server, **keys), wanted)
+                for (what, keys), wanted in zip(kinds, plain):
+                    self.assertEqual(what(server, **keys), wanted)
                 self.assertGreater(self.dataset(server)["pins"]["hit_bytes"], 0)
 
     @unittest.skipUnless(os.path.exists(FIXED_SEED), "nothing can be preloaded to fix a server's seed")
     def test_shared_orders_are_the_same_with_pins(self):
         """Draw for draw and byte for byte, of a server that draws as the one without pins did: from a pool,
         with pieces of a given size, and without one."""
-        for folder, piece in ((self.packed, 1), (self.packed, 8), (self.data, None)):
+        for folder, piece, what in ((self.packed, 1, take_bytes), (self.packed, 8, take),
+                                    (self.data, None, take_bytes)):
             more = ("--piece", "train=%d" % piece) if piece else ()
             for order in ("shared", "private"):
                 for memory in (None, "40M"):
                     with self.serve(memory, folder, more=more,
                                     environment={"LD_PRELOAD": FIXED_SEED}) as server:
-                        taken = take(server, order=order)
+                        taken = what(server, order=order)
                         plain = taken if not memory else plain
                         self.assertEqual(taken, plain)
                         if memory:
@@ -135,7 +143,8 @@ class PinsTest(unittest.TestCase):
         size = os.path.getsize(os.path.join(self.packed, "volume-00000.tureen"))
         with self.serve(size // 2 + (15 << 20)) as server:
             for count in (1, 4):
-                jobs = [server.read(batch=BATCH, epochs=6) for _ in range(count)]
+                jobs = [server.read("--pipeline", json.dumps(BYTES), batch=BATCH, epochs=6)
+                        for _ in range(count)]
                 results = [job.finish() for job in jobs]
                 self.assertEqual([len(result["epochs"]) for result in results], [6] * count)
                 done = harness.run("audit", "--json", "--samples", self.SAMPLES, "--groups", self.packed,
@@ -200,7 +209,7 @@ class PinsTest(unittest.TestCase):
         """Status, as JSON and as text, and metrics."""
         port = harness.free_port()
         with self.serve("40M", more=("--http", "127.0.0.1:%d" % port)) as server:
-            take(server, 2)
+            take_bytes(server, 2)
             job = one_epoch(server, "stands")
             #  All slots are filled, but for that of the batch which it was given last.
             wait_until("no more is read for it", lambda: server.job_status("stands")["window"][
@@ -270,7 +279,7 @@ class PinsTest(unittest.TestCase):
 
     def test_data_sets_share(self):
         with self.serve("50M") as server:
-            take(server, 1)
+            take_bytes(server, 1)
             alone = self.dataset(server)["pins"]
             for verb, words in (("add", ("more=" + self.data,)), ("remove", ("more",))):
                 done = harness.run(verb, *words, "--connect", server.endpoint)
@@ -280,12 +289,12 @@ class PinsTest(unittest.TestCase):
                     self.assertAlmostEqual(first["limit_bytes"] / alone["limit_bytes"], 0.5, delta=0.02)
                     self.assertLessEqual(first["memory_bytes"], first["limit_bytes"])
                     self.assertLess(first["bytes"], alone["bytes"])
-                    take(server, 1, dataset="more")
+                    take_bytes(server, 1, dataset="more")
                     second = server.status()["datasets"][1]["pins"]
                     self.assertGreater(second["bytes"], second["limit_bytes"] * 9 // 10)
             wait_until("it has gone", lambda: len(server.status()["datasets"]) == 1
                        and self.dataset(server)["pins"]["limit_bytes"] == alone["limit_bytes"])
-            take(server, 1)
+            take_bytes(server, 1)
             self.assertGreater(self.dataset(server)["pins"]["bytes"] + (4 << 20), alone["bytes"])
 
     def change(self, server, verb, word):
@@ -313,9 +322,9 @@ class PinsTest(unittest.TestCase):
             for _ in range(2):
                 self.change(server, "add", "train=" + self.packed)
                 self.assertAlmostEqual(self.pins(server)[0]["limit_bytes"] / pins, 1, delta=0.02)
-                take(server, 1)
+                take_bytes(server, 1)
                 before, _ = self.read(server)
-                take(server, 2)
+                take_bytes(server, 2)
                 after, part = self.read(server)
                 read, hit = after - before
                 self.assertAlmostEqual(read / (read + hit), 1 - part, delta=0.03)
@@ -324,11 +333,11 @@ class PinsTest(unittest.TestCase):
                 limits = [each["limit_bytes"] for each in self.pins(server)]
                 self.assertAlmostEqual(sum(limits) / pins, 1, delta=0.02)
                 self.assertAlmostEqual(limits[0] / limits[1], 1, delta=0.02)
-                take(server, 1, dataset="more")
+                take_bytes(server, 1, dataset="more")
                 self.change(server, "remove", "train")
                 wait_until("it has gone", lambda: len(self.pins(server)) == 1)
                 self.assertAlmostEqual(self.pins(server)[0]["limit_bytes"] / pins, 1, delta=0.02)
-                take(server, 1, dataset="more")
+                take_bytes(server, 1, dataset="more")
                 self.assertGreater(self.pins(server)[0]["bytes"] * 1.05, pins)
                 self.change(server, "remove", "more")
                 wait_until("all have gone", lambda: not self.pins(server))
@@ -351,12 +360,15 @@ class PinsTest(unittest.TestCase):
         with Server({"train": self.packed}, cache="4200000000", wrapper=limit, arguments=(
                 "--raw", "12M", "--memory", "5G", "--workers", "1")) as server:
             self.assertIn("warning: --memory 5.0 GiB, and this process may use 4.7 GiB", server.log())
-            take(server, 1)
+            take_bytes(server, 1)
             size = self.dataset(server)["pins"]["data_bytes"]
             #  Its header is never read.
             self.assertEqual(self.dataset(server)["pins"]["bytes"], size - 4096)
             for soft, wanted in ((4700000000, 0), (5000000000, size - 4096)):
                 subprocess.run(["prlimit", "--pid", str(server.pid), "--as=%d:5000000000" % soft], check=True)
+                #  The server looks every ten seconds.
+                wait_until("it is seen", lambda: "this process may use %d bytes of memory now" % soft
+                           in server.log(), step=0.1)
                 wait_until("pins follow the limit", lambda: take(server, 1) and self.dataset(server)[
                     "pins"]["bytes"] == wanted)
             self.assertEqual(server.log().count("this process may use 4700000000 bytes of memory now"), 1)
@@ -374,7 +386,7 @@ class PinsTest(unittest.TestCase):
                           "all of the data; 100.1 MiB for decoded pictures", server.log())
             self.assertGreater(pins["limit_bytes"], pins["data_bytes"])
             self.assertLess(pins["limit_bytes"], pins["data_bytes"] * 1.01)
-            take(server, 1, seed="1", pool=64)
+            take_bytes(server, 1, seed="1", pool=64)
             #  A data set that is added is pinned beside them.
             done = harness.run("add", "more=" + self.packed, "--connect", server.endpoint)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -388,7 +400,7 @@ class PinsTest(unittest.TestCase):
         with self.serve("14M") as server:
             self.assertIn("--memory leaves nothing for pins", server.log())
             self.assertIn("give more, or leave out --cache and --raw", server.log())
-            take(server, 1)
+            take_bytes(server, 1)
             self.assertEqual(self.dataset(server)["pins"]["bytes"], 0)
 
 
@@ -451,7 +463,7 @@ class StoreTest(unittest.TestCase):
     def epoch(self, server):
         """What it gets, and how much of the data the store sent."""
         before = self.store.sent()
-        taken = take(server, 1, seed="5")
+        taken = take_bytes(server, 1, seed="5")
         return taken, (self.store.sent() - before) / self.size
 
     def assert_sent(self, sent, part, delta=0.02):
@@ -492,7 +504,7 @@ class StoreTest(unittest.TestCase):
                 times, saved = [], []
                 for _ in range(2):
                     begun = time.monotonic()
-                    take(server, 1, seed="5")
+                    take_bytes(server, 1, seed="5")
                     times.append(time.monotonic() - begun)
                     saved.append(server.status()["datasets"][0]["pins"]["saved_seconds"])
                 print("%s of a store with %s: epochs of %.2f and %.2f s, saved %.2f s"
