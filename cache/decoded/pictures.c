@@ -1,5 +1,6 @@
 #include "pictures.h"
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,14 @@ struct table {
 struct pictures {
     uint32_t magic;
     pthread_mutex_t lock;               //  of all that follows, and of data sets
+    pthread_cond_t work, settled;       //  of the thread
+    pthread_t thread;                   //  gives the memory of chunks back, which may take milliseconds each
     uint64_t limit;
     uint64_t memory;                    //  of tables and chunks
-    uint64_t leaving;                   //  of these, chunks that have left, with users
+    uint64_t leaving;                   //  of these, chunks that have left
+    chunk_t *gone;                      //  that have left and have no users, for the thread
+    bool is_busy;                       //  the thread gives one back
+    bool is_ending;
     table_t *first;
     int64_t now_ms;                     //  the last pictures_lend's
 };
@@ -70,6 +76,38 @@ s_round (size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
+//  ---- memory that goes back
+
+static void *
+s_give_memory_back (void *argument)
+{
+    pictures_t *self = argument;
+    pthread_mutex_lock (&self->lock);
+    for (;;) {
+        chunk_t *chunk = self->gone;
+        if (!chunk && self->is_ending)
+            break;
+        if (!chunk) {
+            pthread_cond_broadcast (&self->settled);
+            pthread_cond_wait (&self->work, &self->lock);
+            continue;
+        }
+        size_t bytes = chunk->bytes;
+        self->gone = chunk->older;
+        self->is_busy = true;
+        pthread_mutex_unlock (&self->lock);
+        //  Where the system cannot split a mapping, its pages go all the same.
+        if (munmap (chunk, bytes) != 0)
+            madvise (chunk, bytes, MADV_DONTNEED);
+        pthread_mutex_lock (&self->lock);
+        self->is_busy = false;
+        self->memory -= bytes;
+        self->leaving -= bytes;
+    }
+    pthread_mutex_unlock (&self->lock);
+    return NULL;
+}
+
 pictures_t *
 pictures_new (uint64_t limit_bytes)
 {
@@ -79,7 +117,23 @@ pictures_new (uint64_t limit_bytes)
     self->magic = PICTURES_MAGIC;
     self->limit = limit_bytes;
     pthread_mutex_init (&self->lock, NULL);
-    return self;
+    pthread_cond_init (&self->work, NULL);
+    pthread_cond_init (&self->settled, NULL);
+    int error = pthread_create (&self->thread, NULL, s_give_memory_back, self);
+    if (!error)
+        return self;
+    free (self);
+    errno = error;
+    return NULL;
+}
+
+void
+pictures_settle (pictures_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    while (self->gone || self->is_busy)
+        pthread_cond_wait (&self->settled, &self->lock);
+    pthread_mutex_unlock (&self->lock);
 }
 
 void
@@ -90,7 +144,14 @@ pictures_destroy (pictures_t **self_p)
         return;
     *self_p = NULL;
     assert (self->magic == PICTURES_MAGIC);
+    pthread_mutex_lock (&self->lock);
+    self->is_ending = true;
+    pthread_cond_signal (&self->work);
+    pthread_mutex_unlock (&self->lock);
+    pthread_join (self->thread, NULL);
     assert (!self->first && self->memory == 0);
+    pthread_cond_destroy (&self->work);
+    pthread_cond_destroy (&self->settled);
     pthread_mutex_destroy (&self->lock);
     self->magic = 0;
     free (self);
@@ -99,14 +160,13 @@ pictures_destroy (pictures_t **self_p)
 //  ---- what leaves
 
 static void
-s_unmap (chunk_t *chunk)
+s_go (chunk_t *chunk)
 {
     pictures_t *self = chunk->pictures;
-    assert (chunk->users == 0);
-    self->memory -= chunk->bytes;
-    //  Where the system cannot split a mapping, its pages go all the same.
-    if (munmap (chunk, chunk->bytes) != 0)
-        madvise (chunk, chunk->bytes, MADV_DONTNEED);
+    assert (!chunk->table && chunk->users == 0);
+    chunk->older = self->gone;
+    self->gone = chunk;
+    pthread_cond_signal (&self->work);
 }
 
 //  The newest chunk of the table, which has one.
@@ -123,10 +183,9 @@ s_drop (pictures_t *self, table_t *table)
             table->data->figures.bytes -= (uint64_t) picture->height * picture->width * picture->channels;
         }
     chunk->table = NULL;
-    if (chunk->users > 0)
-        self->leaving += chunk->bytes;
-    else
-        s_unmap (chunk);
+    self->leaving += chunk->bytes;
+    if (chunk->users == 0)
+        s_go (chunk);
 }
 
 //  The table with chunks for which nothing has asked for longest, if that is so long; NULL: none.
@@ -301,7 +360,7 @@ s_add_chunk (pictures_t *self, table_t *table, size_t room)
     table_t *idle;
     while (self->memory - self->leaving + least > self->limit && (idle = s_idle (self, PICTURES_IDLE_MS)))
         s_drop (self, idle);
-    //  What has left and is lent still counts here.
+    //  What has left, and is lent or not yet given back, still counts here.
     uint64_t left = self->memory < self->limit? (self->limit - self->memory) / PAGE * PAGE: 0;
     if (left < least)
         return false;
@@ -368,10 +427,8 @@ s_give_back (pictures_entry_t *entry)
         chunk->newest = entry->older;
         chunk->used -= entry->room;
     }
-    if (!chunk->table && chunk->users == 0) {
-        chunk->pictures->leaving -= chunk->bytes;
-        s_unmap (chunk);
-    }
+    if (!chunk->table && chunk->users == 0)
+        s_go (chunk);
 }
 
 void

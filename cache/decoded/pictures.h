@@ -43,19 +43,23 @@ typedef struct {
     uint64_t hits, misses;              //  samples that were looked for so far
 } pictures_figures_t;
 
-//  NULL: no memory.
+//  NULL: no memory, or no thread (errno).
 pictures_t *pictures_new (uint64_t limit_bytes);
-//  After all its data sets.
+//  After all its data sets.  Waits until their memory has gone back.
 void pictures_destroy (pictures_t **self_p);
-//  Of memory, bookkeeping included.  What is above it leaves at once, but for what is lent.
+//  Of memory, bookkeeping included.  What is above it leaves at once, but for what is lent; its memory is
+//  given back by and by, by a thread of the pictures.
 void pictures_set_limit (pictures_t *self, uint64_t bytes);
 uint64_t pictures_limit (pictures_t *self);
 //  That is taken now, bookkeeping included.
 uint64_t pictures_memory (pictures_t *self);
 
+//  Waits until what has left, and is not lent, is given back.
+void pictures_settle (pictures_t *self);
+
 //  kinds: of pictures that one sample may have (its files, and how each is read).  NULL: no memory.
 pictures_data_t *pictures_data_new (pictures_t *self, uint32_t samples, uint32_t kinds);
-//  No picture may be lent or be being made.
+//  No picture may be lent or be being made.  Its memory is given back by and by.
 void pictures_data_destroy (pictures_data_t **self_p);
 pictures_figures_t pictures_figures (pictures_data_t *self);
 

@@ -336,6 +336,7 @@ test_decoded_samples_are_not_read (void **state)
         tasks_scene_end (&scene);
     }
     pictures_data_destroy (&tasks_scene_plan.pictures);
+    pictures_settle (pictures);
     assert_int_equal (pictures_memory (pictures), 0);
     pictures_destroy (&pictures);
 }
