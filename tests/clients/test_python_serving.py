@@ -566,7 +566,7 @@ class Serve(Case):
         server = self.serve(memory="96M", cache=None)
         memory = server.status()["memory"]
         self.assertEqual(memory["bytes"], 96 << 20)
-        self.assertGreaterEqual(memory["pins_bytes"], 48 << 20)
+        self.assertGreaterEqual(memory["pins_bytes"] + memory["pictures_bytes"], 48 << 20)
         with tureen.Loader(self.endpoint, batch_size=8, epochs=2) as loader:
             for _ in loader:
                 pass
